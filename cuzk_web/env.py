@@ -1,0 +1,54 @@
+"""Settings from the environment that fail loudly: a bad value stops the start and names its variable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def boolean(name: str, default: bool) -> bool:
+    """1/true/yes/on or 0/false/no/off, in any case."""
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    if value.lower() not in words:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(words)}, not {value!r}")
+    return words[value.lower()]
+
+
+def secret(name: str) -> str | None:
+    """The variable, or the first line of the file that NAME_FILE points to."""
+    path = os.environ.get(f"{name}_FILE")
+    if path is None:
+        return os.environ.get(name)
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE: {error}") from error
+
+
+def names(name: str, default: str = "") -> list[str]:
+    """A comma-separated list."""
+    return [part.strip() for part in os.environ.get(name, default).split(",") if part.strip()]
+
+
+def database(url: str) -> dict[str, object]:
+    """Django's settings for postgresql://user:password@host:port/name?host=/socket/folder."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://, not {parts.scheme}://")
+    query = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")) or "cuzk",
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": query.get("host", parts.hostname or ""),
+        "PORT": str(parts.port or query.get("port", "")),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }

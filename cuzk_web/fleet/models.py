@@ -1,0 +1,297 @@
+"""The tables that the prover and the web share. Migrations make them; who may write which is in migration 0002.
+
+The prover owns sessions, devices, workers, attempts, transitions, samples, anomalies, proofs and deliveries: here they
+are read-only. The web writes jobs with their inputs, and commands. Times are the database's. States are the words of
+`prover.states`; a row mirrors the fold of its transitions.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+from prover.states import ATTEMPT_ENDS, FRONT
+from prover.states import Attempt as AttemptState
+
+OPEN_STATES = [state.value for state in AttemptState if state and state not in ATTEMPT_ENDS]
+FRONT_STATES = sorted(state.value for state in FRONT)
+
+
+class Session(models.Model):
+    """One life of a prover process; or the one `site` session that numbers what the web does."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    prover = models.TextField(help_text="stable name of the prover; 'site' for the web's own session")
+    state = models.TextField(default="starting")
+    host = models.TextField(default="")
+    pid = models.IntegerField(null=True)
+    version = models.TextField(default="")
+    detail = models.JSONField(default=dict)
+    head_seq = models.BigIntegerField(default=0, help_text="highest seq written")
+    started_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    tick_at = models.DateTimeField(null=True, help_text="last sign of life of the engine's own loop")
+    ended_at = models.DateTimeField(null=True)
+    reason = models.TextField(null=True)
+
+    class Meta:
+        db_table = "session"
+
+
+class Device(models.Model):
+    """A physical device of a prover."""
+
+    id = models.TextField(primary_key=True, help_text="prover/ordinal")
+    session = models.ForeignKey(Session, models.DO_NOTHING)
+    state = models.TextField()
+    ordinal = models.IntegerField()
+    name = models.TextField()
+    platform = models.TextField()
+    memory_total_bytes = models.BigIntegerField(null=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "device"
+
+
+class Worker(models.Model):
+    """A worker by its stable identity; `display_id` is the number n of its label Wn."""
+
+    id = models.TextField(primary_key=True, help_text="prover/ordinal/sub")
+    session = models.ForeignKey(Session, models.DO_NOTHING)
+    device = models.ForeignKey(Device, models.DO_NOTHING, db_constraint=False)
+    prover = models.TextField()
+    ordinal = models.IntegerField()
+    sub_id = models.IntegerField()
+    display_id = models.IntegerField()
+    epoch = models.IntegerField(default=1)
+    state = models.TextField()
+    admin = models.TextField(default="enabled")
+    admin_reason = models.TextField(null=True)
+    admin_by = models.TextField(null=True)
+    admin_at = models.DateTimeField(null=True)
+    state_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "worker"
+        ordering = ("prover", "ordinal", "sub_id")
+
+    def __str__(self) -> str:
+        return f"W{self.display_id} ({self.id})"
+
+
+class Job(models.Model):
+    """A proof that somebody asked for."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    number = models.BigIntegerField(unique=True, help_text="order of submission, from 1")
+    request_id = models.TextField(help_text="the submitter's own id; never cut")
+    request_digest = models.BinaryField(help_text="SHA-256 of the canonical request")
+    kind = models.TextField()
+    sector_size = models.BigIntegerField()
+    registered_proof = models.IntegerField(null=True)
+    priority = models.IntegerField(help_text="4 critical, 3 high, 2 normal, 1 low")
+    deadline = models.DateTimeField(null=True)
+    miner_id = models.BigIntegerField(null=True)
+    sector_number = models.BigIntegerField(null=True)
+    partition_index = models.IntegerField(default=0)
+    partitions = models.IntegerField()
+    partitions_done = models.IntegerField(default=0)
+    state = models.TextField(default="queued")
+    state_at = models.DateTimeField()
+    submitted_by = models.TextField()
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    session = models.ForeignKey(Session, models.DO_NOTHING, null=True, help_text="who holds the lease")
+    lease_epoch = models.IntegerField(default=0, help_text="how often it was leased")
+    error_code = models.TextField(null=True)
+    error_message = models.TextField(null=True)
+    retry_of = models.ForeignKey("self", models.DO_NOTHING, null=True)
+    local_keys = models.BooleanField(null=True, help_text="proved with keys made locally: not for the chain")
+    timings = models.JSONField(default=dict, help_text="milliseconds by phase")
+
+    class Meta:
+        db_table = "job"
+        indexes = [
+            models.Index(fields=["-number"], name="job_number_desc"),
+            models.Index(fields=["kind", "-number"], name="job_kind"),
+            models.Index(fields=["state", "-number"], name="job_state"),
+            models.Index(fields=["request_id"], name="job_request_id"),
+            models.Index(fields=["priority", "number"], name="job_open", condition=models.Q(ended_at=None)),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["request_id"],
+                name="job_request_id_live",
+                condition=~models.Q(state__in=["failed", "cancelled"]),
+            )
+        ]
+
+
+class JobInput(models.Model):
+    """The request as it was submitted: SubmitProofRequest in protobuf."""
+
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True)
+    request = models.BinaryField()
+
+    class Meta:
+        db_table = "job_input"
+
+
+class Attempt(models.Model):
+    """One attempt at one partition."""
+
+    id = models.TextField(primary_key=True, help_text="job:partition:attempt_no")
+    job = models.ForeignKey(Job, models.CASCADE)
+    partition = models.IntegerField()
+    attempt_no = models.IntegerField()
+    session = models.ForeignKey(Session, models.DO_NOTHING)
+    worker = models.ForeignKey(Worker, models.DO_NOTHING, null=True, db_constraint=False)
+    state = models.TextField()
+    state_at = models.DateTimeField()
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
+    reason = models.TextField(null=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "attempt"
+        constraints = [
+            models.UniqueConstraint(fields=["job", "partition", "attempt_no"], name="attempt_identity"),
+            models.UniqueConstraint(
+                fields=["job", "partition"],
+                name="attempt_one_open",
+                condition=models.Q(state__in=OPEN_STATES),
+            ),
+            models.UniqueConstraint(
+                fields=["worker"],
+                name="attempt_one_front",
+                condition=models.Q(state__in=FRONT_STATES),
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["job", "partition"], name="attempt_job"),
+            models.Index(fields=["worker", "-state_at"], name="attempt_worker"),
+        ]
+
+
+class Transition(models.Model):
+    """The event log: everything that any page shows is a fold of it. Dense `seq` from 1 in each session."""
+
+    pk = models.CompositePrimaryKey("session", "seq")
+    session = models.ForeignKey(Session, models.CASCADE)
+    seq = models.BigIntegerField()
+    at = models.DateTimeField()
+    mono_ns = models.BigIntegerField()
+    entity = models.TextField()
+    entity_id = models.TextField()
+    old = models.TextField()
+    new = models.TextField()
+    job = models.UUIDField(null=True)
+    partition = models.IntegerField(null=True)
+    attempt_no = models.IntegerField(null=True)
+    worker = models.TextField(null=True)
+    reason = models.TextField(null=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "transition"
+        indexes = [models.Index(fields=["job", "at"], name="transition_job", condition=models.Q(job__isnull=False))]
+
+
+class Proof(models.Model):
+    """A verified proof of one partition: a fact, stored once, whoever brings it."""
+
+    pk = models.CompositePrimaryKey("job", "partition")
+    job = models.ForeignKey(Job, models.CASCADE)
+    partition = models.IntegerField()
+    proof = models.BinaryField()
+    attempt_no = models.IntegerField()
+    session = models.ForeignKey(Session, models.DO_NOTHING)
+    verified_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "proof"
+
+
+class Delivery(models.Model):
+    """The assembled proof of a job, verified once more as it is delivered."""
+
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True)
+    proof = models.BinaryField()
+    verified_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "delivery"
+
+
+class Sample(models.Model):
+    """Gauges at a moment: memory, queue, utilisation."""
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(Session, models.CASCADE)
+    at = models.DateTimeField()
+    gauges = models.JSONField()
+
+    class Meta:
+        db_table = "sample"
+        indexes = [models.Index(fields=["session", "-at"], name="sample_latest")]
+
+
+class Anomaly(models.Model):
+    """A move that was refused. Counting them shows that the guards work."""
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(Session, models.CASCADE)
+    at = models.DateTimeField()
+    code = models.TextField()
+    entity = models.TextField()
+    entity_id = models.TextField()
+    old = models.TextField()
+    new = models.TextField()
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "anomaly"
+
+
+class Command(models.Model):
+    """What a person asked a prover to do; the prover executes it and answers."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    action = models.TextField(help_text="pause, resume, drain (a worker); cancel (a job)")
+    target = models.TextField(help_text="id of the worker or job")
+    prover = models.TextField(help_text="who shall execute it")
+    arguments = models.JSONField(default=dict)
+    state = models.TextField(default="pending")
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True)
+    requested_by_name = models.TextField(help_text="kept even when the account goes")
+    requested_at = models.DateTimeField()
+    session = models.ForeignKey(Session, models.DO_NOTHING, null=True)
+    answered_at = models.DateTimeField(null=True)
+    outcome = models.TextField(null=True)
+
+    class Meta:
+        db_table = "command"
+        indexes = [
+            models.Index(
+                fields=["prover", "requested_at"],
+                name="command_open",
+                condition=models.Q(state__in=["pending", "taken"]),
+            )
+        ]
+
+
+class Counter(models.Model):
+    """Jobs that ended, by kind and end, so that no page counts the history; kept by the journal with the transition."""
+
+    pk = models.CompositePrimaryKey("kind", "state")
+    kind = models.TextField()
+    state = models.TextField()
+    count = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "counter"

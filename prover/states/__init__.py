@@ -1,0 +1,30 @@
+"""The state model: enums, the table of legal moves, the guards (`decide`) and the fold (`apply`). Pure Python.
+
+The engine, the journal, the web's page and replay, and the tests all use these same functions.
+"""
+
+from .decide import Move, Refused, claim_refusal, decide
+from .enums import (
+    ATTEMPT_ENDS,
+    FRONT,
+    JOB_ENDS,
+    Activity,
+    Admin,
+    Anomaly,
+    Attempt,
+    Command,
+    Entity,
+    Holding,
+    Job,
+    Lifecycle,
+)
+from .fold import apply, fold, from_json
+from .model import FleetState, View
+from .table import legal
+from .transition import Transition, attempt_id, device_id, worker_id
+
+__all__ = [
+    "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "Activity", "Admin", "Anomaly", "Attempt", "Command", "Entity", "FleetState",
+    "Holding", "Job", "Lifecycle", "Move", "Refused", "Transition", "View", "apply", "attempt_id", "claim_refusal",
+    "decide", "device_id", "fold", "from_json", "legal", "worker_id",
+]  # fmt: skip
