@@ -29,6 +29,7 @@ class Session(models.Model):
     pid = models.IntegerField(null=True)
     version = models.TextField(default="")
     detail = models.JSONField(default=dict)
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
     head_seq = models.BigIntegerField(default=0, help_text="highest seq written")
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField(null=True)
@@ -52,6 +53,7 @@ class Device(models.Model):
     platform = models.TextField()
     memory_total_bytes = models.BigIntegerField(null=True)
     detail = models.JSONField(default=dict)
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
 
     class Meta:
         db_table = "device"
@@ -74,6 +76,7 @@ class Worker(models.Model):
     admin_by = models.TextField(null=True)
     admin_at = models.DateTimeField(null=True)
     state_at = models.DateTimeField()
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
 
     class Meta:
         db_table = "worker"
@@ -81,6 +84,21 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"W{self.display_id} ({self.id})"
+
+
+class Holding(models.Model):
+    """A key or a compiled program that a prover holds, or is loading or compiling."""
+
+    id = models.TextField(primary_key=True, help_text="prover:key:NAME or prover:program:NAME")
+    session = models.ForeignKey(Session, models.DO_NOTHING)
+    state = models.TextField()
+    state_at = models.DateTimeField()
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
+    reason = models.TextField(null=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "holding"
 
 
 class Job(models.Model):
@@ -113,6 +131,7 @@ class Job(models.Model):
     retry_of = models.ForeignKey("self", models.DO_NOTHING, null=True)
     local_keys = models.BooleanField(null=True, help_text="proved with keys made locally: not for the chain")
     timings = models.JSONField(default=dict, help_text="milliseconds by phase")
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
 
     class Meta:
         db_table = "job"
