@@ -100,7 +100,9 @@ def python(folder: Path) -> str:
 
 def pip(folder: Path, *arguments: str) -> None:
     """Run pip inside the environment; a failure stops the installation with pip's own words."""
-    if subprocess.run([python(folder), "-m", "pip", "--disable-pip-version-check", *arguments]).returncode:
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # of build backends, about editable installs
+    command = [python(folder), "-m", "pip", "--disable-pip-version-check", *arguments]
+    if subprocess.run(command, env=environment).returncode:
         raise SystemExit("pip failed; see above")
 
 
