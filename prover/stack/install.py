@@ -1,7 +1,7 @@
 """Make the virtual environment with nothing but Python 3.11's own library. Run as a script by the Makefile.
 
-Debian's bare `python3` has no ensurepip: then pip's wheel is fetched from the package index and checked against the
-digest below, so it need not be trusted. A second run does nothing while the lock file is unchanged.
+Debian's bare `python3` has no ensurepip; so pip's wheel is bundled here, as ensurepip bundles it. A second run does
+nothing while the lock file is unchanged.
 usage: install.py FOLDER LOCKFILE
 """
 
@@ -9,19 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import ssl
 import subprocess
 import sys
-import tempfile
-import urllib.error
-import urllib.parse
-import urllib.request
 import venv
 from pathlib import Path
 
-PIP = "pip-26.3-py3-none-any.whl"
-PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
+PIP = Path(__file__).resolve().parent / "bundled" / "pip-26.3-py3-none-any.whl"
 STAMP = ".installed"
 
 
@@ -47,50 +40,8 @@ def make_environment(folder: Path) -> None:
     if (folder / "bin" / "pip").exists():
         return
     print(f"making {folder.name} and installing the pinned packages (about 500 MB, once)", file=sys.stderr)
-    try:
-        import ensurepip  # noqa: F401
-    except ImportError:
-        venv.create(folder, with_pip=False, clear=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            wheel = fetch_pip(Path(scratch))
-            subprocess.run([python(folder), f"{wheel}/pip", "install", "--quiet", str(wheel)], check=True)
-    else:
-        venv.create(folder, with_pip=True, clear=True)
-
-
-def fetch_pip(scratch: Path) -> Path:
-    """pip's wheel from the package index (PIP_INDEX_URL, or PyPI's), checked against its digest."""
-    index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
-    link = re.search(rf'href="([^"]*{re.escape(PIP)}[^"]*)"', download(index).decode())
-    if link is None:
-        raise SystemExit(f"the package index has no {PIP}; install python3-venv, or set PIP_INDEX_URL")
-    wheel = scratch / PIP
-    wheel.write_bytes(download(urllib.parse.urljoin(index, link[1])))
-    found = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    if found != PIP_SHA256:
-        raise SystemExit(f"{PIP} has digest {found}, not {PIP_SHA256}: refused")
-    return wheel
-
-
-def download(url: str) -> bytes:
-    """The body behind `url`. A machine without root certificates is served too: the digest is what is trusted."""
-    bundle = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
-    try:
-        return read(url, ssl.create_default_context(cafile=bundle))
-    except urllib.error.URLError as error:
-        if not isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise SystemExit(f"cannot fetch {url}: {error.reason}") from error
-    unverified = ssl.create_default_context()
-    unverified.check_hostname = False
-    unverified.verify_mode = ssl.CERT_NONE
-    return read(url, unverified)
-
-
-def read(url: str, context: ssl.SSLContext) -> bytes:
-    """One GET, at most 16 MB, within a minute."""
-    with urllib.request.urlopen(url, context=context, timeout=60) as answer:
-        body: bytes = answer.read(16 << 20)
-        return body
+    venv.create(folder, with_pip=False, clear=True)
+    subprocess.run([python(folder), f"{PIP}/pip", "install", "--quiet", "--no-index", str(PIP)], check=True)
 
 
 def python(folder: Path) -> str:
