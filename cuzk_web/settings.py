@@ -28,9 +28,11 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "cuzk_web.fleet",
+    "cuzk_web.live",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "cuzk_web.security.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -71,3 +73,9 @@ USE_I18N = False
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = Path(os.environ.get("CUZK_STATIC_ROOT", BASE_DIR / "staticfiles"))
+# Static files are few and small: served from where they lie, and asked for again each time (304), so that a page
+# never runs modules of two versions.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_MAX_AGE = 0
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
