@@ -28,7 +28,8 @@ def build() -> Path | None:
 def dump(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     """Write a recorded circuit with its witness as the peer reads it (layout: peers/bellperson/src/main.rs).
 
-    `arrays`: {A,B,C}_indptr, _col, _coef, `coefs` uint8[k, 32], `inputs` and `aux` uint8[n, 32], little-endian, canonical.
+    `arrays`: {A,B,C}_indptr, _col, _coef, `coefs` uint8[k, 32], `inputs` and `aux` uint8[n, 32],
+    little-endian, canonical.
     """
     rows = len(arrays["A_indptr"]) - 1
     sizes = [len(arrays["inputs"]), len(arrays["aux"]), rows, len(arrays["coefs"])]

@@ -1,11 +1,11 @@
 """Filecoin's Poseidon over BLS12-381's scalar field, on plain integers.
 
-All values are canonical integers below `MODULUS`. The state of t = arity + 1 elements starts as (domain tag, inputs), the
-digest is element 1 after the last round; the S-box is x^5, with 4 + RP + 4 rounds. Two forms are here:
+All values are canonical integers below `MODULUS`. The state of t = arity + 1 elements starts as (domain tag, inputs),
+the digest is element 1 after the last round; the S-box is x^5, with 4 + RP + 4 rounds. Two forms are here:
 
 * `plain_hash`: constants, S-box, matrix, as the definition reads. Slow; the oracle of the tests.
 * `digest` and `trace`: the equivalent form of neptune's legacy circuit, with round constants moved behind the S-boxes
-  and the partial rounds' matrices factored into sparse ones. `trace` gives every value the circuit allocates, in its order.
+  and the partial rounds' matrices factored into sparse ones. `trace` gives every value that the circuit allocates.
 
 Source: the Poseidon paper (Grassi et al., appendices B and F); spec of neptune 11.0.0.
 """
