@@ -1,0 +1,219 @@
+"""The request for a proof: cuzk.v1's SubmitProofRequest, read as protobuf or as its JSON mapping, and checked.
+
+Everything outside the vanilla proofs is checked here; `prover.filecoin.post` checks those. The web imports this module:
+it is pure Python and starts fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+
+from . import fr
+from .errors import (
+    InvalidLabel,
+    InvalidRequest,
+    NumberOutOfRange,
+    RequestTooLarge,
+    TrailingBytes,
+    TruncatedVanillaProof,
+    UnsupportedProof,
+    WrongProofCount,
+)
+from .proto.cuzk_pb2 import WINNING_POST, SubmitProofRequest
+from .shapes import REGISTERED_SIZES, ApiVersion, PostShape, Priority, ProofKind, post_api_version, post_shape
+from .vanilla import vanilla_size
+
+MAX_REQUEST = 128 << 20  # bytes
+MAX_LABEL = 1024  # bytes of UTF-8
+MAX_PARTITIONS = 1024  # circuits in one request
+MAX_NUMBER = (1 << 63) - 1  # of a miner or sector: the database keeps signed 64-bit numbers
+MAX_PARTITION_INDEX = (1 << 31) - 1
+MAX_JSON_BRACKETS = 4096  # a request holds one object and one list; each may stand in labels
+MAX_JSON_COMMAS = 1 << 20
+
+_KINDS = {1: ProofKind.POREP, 2: ProofKind.SNAP, 3: ProofKind.WINDOW_POST, 4: ProofKind.WINNING_POST}
+_DEFAULT_PRIORITY = {ProofKind.WINNING_POST: Priority.CRITICAL, ProofKind.WINDOW_POST: Priority.HIGH}
+_PRIORITIES = {priority.value: priority for priority in Priority}
+_ID_PREFIX = {ProofKind.WINNING_POST: "winpost", ProofKind.WINDOW_POST: "wdpost"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRequest:
+    """A request whose fields are valid and agree with each other. The vanilla proofs are not yet read.
+
+    `canonical` is the request as deterministic protobuf, with request id and priority filled in. `digest` identifies
+    what is to be proved: the SHA-256 of the same without request id and priority.
+    """
+
+    request_id: str
+    kind: ProofKind
+    shape: PostShape
+    registered_proof: int | None
+    api_version: ApiVersion
+    priority: Priority
+    vanilla_proofs: tuple[bytes, ...]
+    miner_id: int
+    sector_number: int | None
+    randomness: bytes  # 32, canonical
+    partition_index: int  # of the first partition
+    canonical: bytes
+    digest: bytes
+
+    @property
+    def sector_size(self) -> int:
+        """Bytes in a sector."""
+        return self.shape.sector.size
+
+    @property
+    def partition_count(self) -> int:
+        """Circuits to prove: each gives 192 bytes."""
+        return -(-len(self.vanilla_proofs) // self.shape.vanilla_proofs_per_partition)
+
+
+def parse_json(data: bytes) -> ProofRequest:
+    """The request in proto3's JSON mapping. Raises a subclass of InvalidInput that names the field."""
+    _check_size(data)
+    _check_json_structure(data)
+    try:
+        message = json_format.Parse(data.decode(), SubmitProofRequest())
+    except (json_format.ParseError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the file is no SubmitProofRequest in JSON: {_brief(error)}") from error
+    return _checked(message)
+
+
+def parse_message(data: bytes) -> ProofRequest:
+    """The request in protobuf. Raises a subclass of InvalidInput that names the field."""
+    _check_size(data)
+    try:
+        message = SubmitProofRequest.FromString(data)
+    except DecodeError as error:
+        raise InvalidRequest(f"the bytes are no SubmitProofRequest in protobuf: {_brief(error)}") from error
+    message.DiscardUnknownFields()
+    return _checked(message)
+
+
+def _checked(message: SubmitProofRequest) -> ProofRequest:
+    kind = _kind(message)
+    shape = post_shape(kind, message.sector_size)
+    api_version = post_api_version(kind, message.sector_size, message.registered_proof)
+    _check_labels(message)
+    _check_numbers(message)
+    _check_foreign_fields(message)
+    _check_proof_count(message, shape)
+    _check_proof_sizes(message, shape)
+    fr.from_bytes(message.randomness, "randomness")
+    priority = _priority(message, kind)
+    digest = _digest(message)
+    message.request_id = message.request_id or f"{_ID_PREFIX[kind]}-{message.miner_id}-{uuid.uuid4()}"
+    message.priority = priority.value  # type: ignore[assignment]  # an enum is an int on the wire
+    return ProofRequest(
+        request_id=message.request_id,
+        kind=kind,
+        shape=shape,
+        registered_proof=message.registered_proof if shape.sector.size in REGISTERED_SIZES else None,
+        api_version=api_version,
+        priority=priority,
+        vanilla_proofs=tuple(message.vanilla_proofs),
+        miner_id=message.miner_id,
+        sector_number=message.sector_number or None,
+        randomness=message.randomness,
+        partition_index=message.partition_index,
+        canonical=message.SerializeToString(deterministic=True),
+        digest=digest,
+    )
+
+
+def _digest(message: SubmitProofRequest) -> bytes:
+    """What is to be proved, whoever asks under whatever id and however urgently."""
+    request_id = message.request_id
+    message.ClearField("request_id")
+    message.ClearField("priority")
+    digest = hashlib.sha256(message.SerializeToString(deterministic=True)).digest()
+    message.request_id = request_id
+    return digest
+
+
+def _kind(message: SubmitProofRequest) -> ProofKind:
+    kind = _KINDS.get(message.proof_kind)
+    if kind is None:
+        raise UnsupportedProof(f"{message.proof_kind} is no kind of proof", field="proof_kind")
+    return kind
+
+
+def _priority(message: SubmitProofRequest, kind: ProofKind) -> Priority:
+    """0 asks for the default of the kind; a number that is none counts as NORMAL, as in the original."""
+    if not message.priority:
+        return _DEFAULT_PRIORITY[kind]
+    return _PRIORITIES.get(message.priority, Priority.NORMAL)
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_REQUEST:
+        raise RequestTooLarge(f"{len(data)} bytes given, {MAX_REQUEST} allowed")
+    if not data:
+        raise InvalidRequest("the request is empty")
+
+
+def _check_json_structure(data: bytes) -> None:
+    """Refuses what would become very many or deeply nested objects, before anything is built from it."""
+    if data.count(b"[") + data.count(b"{") > MAX_JSON_BRACKETS:
+        raise InvalidRequest(f"more than {MAX_JSON_BRACKETS} objects and lists: this is no SubmitProofRequest")
+    if data.count(b",") > MAX_JSON_COMMAS:
+        raise InvalidRequest(f"more than {MAX_JSON_COMMAS} values: this is no SubmitProofRequest")
+
+
+def _check_labels(message: SubmitProofRequest) -> None:
+    """Markup is text like any other; a control character would spoil logs, and Postgres keeps no NUL."""
+    label = message.request_id
+    size = len(label.encode())
+    if size > MAX_LABEL:
+        raise InvalidLabel(f"{size} bytes given, {MAX_LABEL} allowed", field="request_id")
+    hidden = next((at for at, character in enumerate(label) if not character.isprintable()), None)
+    if hidden is not None:
+        raise InvalidLabel(f"character {hidden} (U+{ord(label[hidden]):04X}) cannot be shown", field="request_id")
+
+
+def _check_numbers(message: SubmitProofRequest) -> None:
+    _check_number(message.miner_id, MAX_NUMBER, "miner_id")
+    _check_number(message.sector_number, MAX_NUMBER, "sector_number")
+    limit = 0 if message.proof_kind == WINNING_POST else MAX_PARTITION_INDEX - MAX_PARTITIONS
+    _check_number(message.partition_index, limit, "partition_index")
+
+
+def _check_number(value: int, limit: int, field: str) -> None:
+    if value > limit:
+        raise NumberOutOfRange(f"{value} given, at most {limit} allowed", field=field)
+
+
+def _check_foreign_fields(message: SubmitProofRequest) -> None:
+    for field in ("vanilla_proof", "comm_r_old", "comm_r_new", "comm_d_new"):
+        if getattr(message, field):
+            raise InvalidRequest("the field belongs to another kind of proof", field=field)
+
+
+def _check_proof_count(message: SubmitProofRequest, shape: PostShape) -> None:
+    count = len(message.vanilla_proofs)
+    limit = 1 if shape.kind is ProofKind.WINNING_POST else MAX_PARTITIONS * shape.vanilla_proofs_per_partition
+    if not 1 <= count <= limit:
+        wanted = "exactly 1" if limit == 1 else f"1 to {limit}"
+        raise WrongProofCount(f"{count} given, {wanted} allowed", field="vanilla_proofs")
+
+
+def _check_proof_sizes(message: SubmitProofRequest, shape: PostShape) -> None:
+    expected = vanilla_size(shape)
+    for i, proof in enumerate(message.vanilla_proofs):
+        if len(proof) != expected:
+            error = TruncatedVanillaProof if len(proof) < expected else TrailingBytes
+            text = f"{len(proof)} bytes given, {expected} prescribed for {shape.kind} of {shape.sector.name}"
+            raise error(text, field=f"vanilla_proofs[{i}]")
+
+
+def _brief(error: BaseException) -> str:
+    """The text of a parser's error without what it quotes of a hostile file."""
+    text = "".join(character for character in str(error) if character.isprintable())
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,220 @@
+"""Sector sizes with their trees, the PoSt circuits over them, registered proofs, and the names of key files.
+
+Sources: filecoin-proofs 19.1.0 (constants, parameters), storage-proofs-core 19.1.0 (parameter cache),
+filecoin-proofs-api 19.1.0 (registered proofs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from functools import cached_property
+from hashlib import sha256
+
+from .errors import RegisteredProofMismatch, UnsupportedProof, UnsupportedSectorSize
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30  # bytes
+NODE_SIZE = 32  # bytes
+BASE_ARITY = 8
+WINDOW_CHALLENGES = 10  # a sector
+WINNING_CHALLENGES = 66  # in one sector
+CACHE_VERSION = 28  # of the Filecoin parameter files
+
+
+class ProofKind(StrEnum):
+    """The four kinds of proof by the words of the log and the status page."""
+
+    POREP = "porep-c2"
+    SNAP = "snap-update"
+    WINDOW_POST = "window-post"
+    WINNING_POST = "winning-post"
+
+
+class Priority(IntEnum):
+    """Higher goes first. The numbers are those of the message."""
+
+    LOW = 1
+    NORMAL = 2
+    HIGH = 3
+    CRITICAL = 4
+
+
+class ApiVersion(StrEnum):
+    """The version of the proofs API: it decides how challenges and parents are derived."""
+
+    V1_0_0 = "1.0.0"
+    V1_1_0 = "1.1.0"
+    V1_2_0 = "1.2.0"
+
+
+@dataclass(frozen=True)
+class SectorShape:
+    """A sector size and its Poseidon trees: base trees of arity 8, `sub` of them under a node, `top` of those.
+
+    `sub` or `top` = 0: there is no such level. `window_sectors` = 0: the size has no PoSt circuits.
+    """
+
+    size: int  # bytes
+    sub: int
+    top: int
+    window_sectors: int  # sectors in a WindowPoSt partition
+
+    @property
+    def name(self) -> str:
+        """The size as the Filecoin stack writes it, such as ``32GiB``."""
+        unit, word = next(
+            (unit, word) for unit, word in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")) if self.size >= unit
+        )
+        return f"{self.size // unit}{word}"
+
+    @property
+    def nodes(self) -> int:
+        """Leaves of the sector's trees."""
+        return self.size // NODE_SIZE
+
+    @property
+    def tree_name(self) -> str:
+        """The tree as cache identifiers write it."""
+        return f"merkletree-poseidon_hasher-{BASE_ARITY}-{self.sub}-{self.top}"
+
+    @cached_property
+    def arities(self) -> tuple[int, ...]:
+        """The arity of each level of a path, from the leaf to the root."""
+        base_leaves = self.nodes // ((self.sub or 1) * (self.top or 1))
+        base_levels = (base_leaves.bit_length() - 1) // 3
+        return (BASE_ARITY,) * base_levels + tuple(arity for arity in (self.sub, self.top) if arity)
+
+    def digits(self, leaf: int) -> tuple[int, ...]:
+        """The index of the path at each level, from the leaf to the root, of the leaf with number `leaf`."""
+        digits = []
+        for arity in self.arities:
+            leaf, digit = divmod(leaf, arity)
+            digits.append(digit)
+        return tuple(digits)
+
+
+#: every sector size for which the Filecoin stack has a configuration
+SECTORS = {
+    sector.size: sector
+    for sector in (
+        SectorShape(2 * KIB, 0, 0, 2),
+        SectorShape(4 * KIB, 2, 0, 2),
+        SectorShape(8 * KIB, 4, 0, 0),
+        SectorShape(16 * KIB, 8, 0, 2),
+        SectorShape(32 * KIB, 8, 2, 2),
+        SectorShape(8 * MIB, 0, 0, 2),
+        SectorShape(16 * MIB, 2, 0, 2),
+        SectorShape(512 * MIB, 0, 0, 2),
+        SectorShape(1 * GIB, 2, 0, 2),
+        SectorShape(32 * GIB, 8, 0, 2349),
+        SectorShape(64 * GIB, 8, 2, 2300),
+    )
+}
+#: the sizes that have registered proofs, in the order of their numbers
+REGISTERED_SIZES = (2 * KIB, 8 * MIB, 512 * MIB, 32 * GIB, 64 * GIB)
+
+
+@dataclass(frozen=True)
+class PostShape:
+    """The parameters of a FallbackPoSt circuit: WindowPoSt and WinningPoSt differ in them alone."""
+
+    kind: ProofKind
+    sector: SectorShape
+    sectors: int  # in the circuit
+    challenges: int  # a sector of the circuit
+
+    @property
+    def num_inputs(self) -> int:
+        """Public inputs, ONE included: for each sector comm_r, then its challenges."""
+        return 1 + self.sectors * (1 + self.challenges)
+
+    @property
+    def paths_per_vanilla_proof(self) -> int:
+        """Inclusion proofs in a vanilla proof: WinningPoSt proves one sector, unrolled over the whole circuit."""
+        return self.sectors if self.kind is ProofKind.WINNING_POST else self.challenges
+
+    @property
+    def vanilla_proofs_per_partition(self) -> int:
+        """Vanilla proofs that one circuit takes."""
+        return 1 if self.kind is ProofKind.WINNING_POST else self.sectors
+
+    @property
+    def identifier(self) -> str:
+        """The string whose SHA-256 names the key files."""
+        return (
+            f"FallbackPoSt::PublicParams{{sector_size: {self.sector.size}, "
+            f"challenge_count: {self.challenges}, sector_count: {self.sectors}}}"
+        )
+
+    @property
+    def cache_name(self) -> str:
+        """The name of the circuit in file names, without version and extension."""
+        return f"proof-of-spacetime-fallback-{self.sector.tree_name}-{sha256(self.identifier.encode()).hexdigest()}"
+
+    def file_name(self, extension: str) -> str:
+        """The name of the key file with this extension: ``params``, ``vk`` or ``meta``."""
+        return f"v{CACHE_VERSION}-{self.cache_name}.{extension}"
+
+
+def sector_shape(size: int, *, field: str = "sector_size") -> SectorShape:
+    """The shape of a sector of `size` bytes. Raises UnsupportedSectorSize."""
+    if size not in SECTORS:
+        raise UnsupportedSectorSize(f"{size} bytes is none of {_names(SECTORS.values())}", field=field)
+    return SECTORS[size]
+
+
+def parse_sector_size(text: str) -> SectorShape:
+    """The shape of the size written as ``2KiB``, ``2 KiB`` or ``2048``. Raises UnsupportedSectorSize."""
+    word = text.replace(" ", "").lower()
+    for sector in SECTORS.values():
+        if word in (sector.name.lower(), str(sector.size)):
+            return sector
+    raise UnsupportedSectorSize(f"{text[:40]!r} is none of {_names(SECTORS.values())}", field="sector_size")
+
+
+def post_shape(kind: ProofKind, size: int) -> PostShape:
+    """The circuit of a PoSt kind over sectors of `size` bytes. Raises UnsupportedProof, UnsupportedSectorSize."""
+    sector = sector_shape(size)
+    if not sector.window_sectors:
+        sizes = _names(sector for sector in SECTORS.values() if sector.window_sectors)
+        raise UnsupportedSectorSize(
+            f"there is no {kind} circuit for {sector.name}, only for {sizes}", field="sector_size"
+        )
+    if kind is ProofKind.WINDOW_POST:
+        return PostShape(kind, sector, sector.window_sectors, WINDOW_CHALLENGES)
+    if kind is ProofKind.WINNING_POST:
+        return PostShape(kind, sector, WINNING_CHALLENGES, 1)
+    raise UnsupportedProof(f"{kind} is not proved yet: only window-post and winning-post are", field="proof_kind")
+
+
+def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:
+    """The ApiVersion of a PoSt by its registered proof (0: the size has none). Raises RegisteredProofMismatch."""
+    versions = _WINDOW_VERSIONS if kind is ProofKind.WINDOW_POST else _WINNING_VERSIONS
+    if size not in REGISTERED_SIZES:
+        if registered_proof:
+            text = f"{SECTORS[size].name} has no registered proofs: the field must be absent, not {registered_proof}"
+            raise RegisteredProofMismatch(text, field="registered_proof")
+        return max(versions.values())
+    numbers = {first + REGISTERED_SIZES.index(size): version for first, version in versions.items()}
+    if registered_proof not in numbers:
+        wanted = " or ".join(str(number) for number in numbers)
+        text = f"{kind} of {SECTORS[size].name} is registered as {wanted}, not {registered_proof}"
+        raise RegisteredProofMismatch(text, field="registered_proof")
+    return numbers[registered_proof]
+
+
+def seal_api_version(registered_seal_proof: int) -> ApiVersion:
+    """The ApiVersion of a RegisteredSealProof 0..19. Raises ValueError."""
+    if not 0 <= registered_seal_proof < 20:
+        raise ValueError(f"registered seal proofs are 0..19, not {registered_seal_proof}")
+    return (ApiVersion.V1_0_0, ApiVersion.V1_1_0, ApiVersion.V1_2_0, ApiVersion.V1_2_0)[registered_seal_proof // 5]
+
+
+#: RegisteredPoStProof: number of the 2 KiB entry -> ApiVersion; the other sizes follow it
+_WINNING_VERSIONS = {0: ApiVersion.V1_0_0}
+_WINDOW_VERSIONS = {5: ApiVersion.V1_0_0, 10: ApiVersion.V1_2_0}
+
+
+def _names(sectors: Iterable[SectorShape]) -> str:
+    return ", ".join(sector.name for sector in sectors)
