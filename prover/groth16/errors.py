@@ -51,3 +51,9 @@ class WitnessInvalid(CuzkError):
     """The witness does not satisfy the circuit's constraints."""
 
     code = "witness_invalid"
+
+
+class KeyWriteFailed(CuzkError):
+    """A key file cannot be written."""
+
+    code = "key_write_failed"

@@ -1,0 +1,226 @@
+"""A directory of keys under the names that the Filecoin stack gives them (formats.md 4, "Cache names").
+
+A key NAME is NAME.params, NAME.vk and NAME.meta. Two files of our own lie beside them: NAME.local marks a key that was
+made here (good for tests and test networks, never for the chain), and NAME.checked records that every point of the
+file with this digest was checked, so that it's done once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prover.groth16.errors import KeyExists, KeyFileDamaged, KeyNotFound, KeyWriteFailed
+from prover.groth16.keys import Parameters, VerifyingKey
+
+LOCAL_WARNING = "local keys: not for the chain"
+_PREFIX = "v28-"
+_MAX_VK_BYTES = 1 << 20
+_MAX_SIDECAR_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class KeyEntry:
+    """One key of the directory, as its files say without reading the points."""
+
+    name: str
+    path: Path
+    size: int  # bytes
+    local: bool
+    digest: str | None  # of the file that was checked; None when none was
+    checked_at: float | None  # seconds since the epoch
+
+    @property
+    def warning(self) -> str | None:
+        """What must be said wherever this key is shown or used."""
+        return LOCAL_WARNING if self.local else None
+
+
+class KeyStore:
+    """The keys in one directory (FIL_PROOFS_PARAMETER_CACHE of the Filecoin stack)."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, name: str, suffix: str) -> Path:
+        """The file of the key `name` ("v28-...", without suffix) with `suffix` params, vk, meta, local or checked."""
+        if os.sep in name or not name.startswith(_PREFIX):
+            raise KeyNotFound(f"{name!r} is no name of a key", field="name")
+        return self.directory / f"{name}.{suffix}"
+
+    def entries(self) -> list[KeyEntry]:
+        """Every key of the directory, by name."""
+        if not self.directory.is_dir():
+            return []
+        return [self.find(path.stem) for path in sorted(self.directory.glob(f"{_PREFIX}*.params"))]
+
+    def find(self, name: str) -> KeyEntry:
+        """The key `name`, or KeyNotFound."""
+        path = self.path(name, "params")
+        if not path.is_file():
+            raise KeyNotFound(f"{path.name} is not in {self.directory}")
+        record = _read_json(self.path(name, "checked"))
+        return KeyEntry(
+            name=name,
+            path=path,
+            size=path.stat().st_size,
+            local=self.is_local(name, record),
+            digest=record.get("digest"),
+            checked_at=record.get("checked_at"),
+        )
+
+    def is_local(self, name: str, record: dict[str, Any] | None = None) -> bool:
+        """Whether this key was made here: not for the chain. A marker counts unless another file was checked since."""
+        marker = self.path(name, "local")
+        checked = (record or {}).get("digest")
+        return marker.exists() and checked in (None, _read_json(marker).get("digest"))
+
+    def verifying_key(self, name: str) -> VerifyingKey:
+        """Read NAME.vk, or else the head of NAME.params. Its points are checked when it's prepared."""
+        path = self.path(name, "vk")
+        if not path.is_file():
+            return Parameters.open(self.find(name).path).vk
+        if path.stat().st_size > _MAX_VK_BYTES:
+            raise KeyFileDamaged(f"larger than {_MAX_VK_BYTES} bytes", field=path.name)
+        return VerifyingKey.parse(path.read_bytes())
+
+    def open(self, name: str, progress: Callable[[float], None] | None = None) -> Parameters:
+        """Map the key and make sure that every point in it was checked: by the record beside it, or else now.
+
+        KeyFileDamaged when the file isn't the one that the record speaks of, naming the sections that changed, and
+        when the `.vk` beside it differs. `progress` gets the fraction of the points checked.
+        """
+        parameters = Parameters.open(self.find(name).path)
+        self._compare_vk(name, parameters)
+        record = _read_json(self.path(name, "checked"))
+        if not record:
+            self.check(name, progress)
+        elif record.get("digest") != parameters.digest():
+            changed = [k for k, v in parameters.section_digests().items() if record.get("sections", {}).get(k) != v]
+            raise KeyFileDamaged(
+                f"{parameters.path} has changed since it was checked; if that's meant, run `cuzk keys check`",
+                field=", ".join(changed) or "file",
+            )
+        return parameters
+
+    def check(self, name: str, progress: Callable[[float], None] | None = None) -> KeyEntry:
+        """Check every point of the key whatever the record says, and record it. Raises KeyFileDamaged."""
+        parameters = Parameters.open(self.find(name).path)
+        self._compare_vk(name, parameters)
+        parameters.check(_fraction(parameters.point_count(), progress) if progress else None)
+        with contextlib.suppress(KeyWriteFailed):  # a directory that others own: the check is made again next time
+            _write(self.path(name, "checked"), [_record(parameters)])
+        return self.find(name)
+
+    def add(self, name: str, parameters: Parameters, sector_size: int, known_scalars: bool) -> KeyEntry:
+        """Write a key that was made here, with its `.vk`, `.meta`, marker and record; NAME.params comes last, whole.
+
+        Raises KeyExists: a key is never overwritten. Files that a broken-off set-up left without `.params` are.
+        """
+        self.refuse_existing(name)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        _write(self.path(name, "local"), [_marker(parameters, known_scalars)])
+        _write(self.path(name, "vk"), [parameters.vk.to_bytes()])
+        _write(self.path(name, "meta"), [json.dumps({"sector_size": sector_size}).encode()])
+        _write(self.path(name, "checked"), [_record(parameters)])
+        _write(self.path(name, "params"), parameters.chunks(), keep_existing=True)
+        return self.find(name)
+
+    def refuse_existing(self, name: str) -> None:
+        """Raise KeyExists when the key `name` is there, so that a set-up ends before its long work."""
+        foreign_vk = self.path(name, "vk").exists() and not self.is_local(name)
+        if self.path(name, "params").exists() or foreign_vk:
+            raise KeyExists(f"{name} is in {self.directory} already; remove it by hand if it's to be made again")
+
+    def _compare_vk(self, name: str, parameters: Parameters) -> None:
+        if self.verifying_key(name).to_bytes() != parameters.vk.to_bytes():
+            raise KeyFileDamaged("the .vk file is of another key than the .params file", field=f"{name}.vk")
+
+
+def _marker(parameters: Parameters, known_scalars: bool) -> bytes:
+    marker = {
+        "warning": LOCAL_WARNING,
+        "digest": parameters.digest(),
+        "made_at": time.time(),
+        "known_scalars": known_scalars,
+    }
+    return json.dumps(marker).encode()
+
+
+def _record(parameters: Parameters) -> bytes:
+    record = {
+        "digest": parameters.digest(),
+        "size": parameters.size,
+        "sections": parameters.section_digests(),
+        "points": parameters.point_count(),
+        "checked_at": time.time(),
+    }
+    return json.dumps(record).encode()
+
+
+def _fraction(total: int, progress: Callable[[float], None]) -> Callable[[int], None]:
+    done = 0
+
+    def add(points: int) -> None:
+        nonlocal done
+        done += points
+        progress(done / total)
+
+    return add
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """A sidecar file, or nothing when it's absent or unreadable: then the key is checked again."""
+    try:
+        with path.open("rb") as file:
+            value = json.loads(file.read(_MAX_SIDECAR_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _write(path: Path, chunks: Iterable[bytes | memoryview], keep_existing: bool = False) -> None:
+    """Write a file that is there whole or not at all, and on disk. KeyExists when it is there and must be kept."""
+    try:
+        with _temporary(path) as temporary:
+            with temporary.open("wb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            _publish(temporary, path, keep_existing)
+    except FileExistsError:
+        raise KeyExists(f"{path.name} is there already") from None
+    except OSError as error:
+        raise KeyWriteFailed(f"{path}: {error.strerror or error}", field=path.suffix[1:]) from error
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _publish(temporary: Path, path: Path, keep_existing: bool) -> None:
+    temporary.chmod(0o644)
+    if not keep_existing:
+        temporary.replace(path)
+        return
+    try:
+        os.link(temporary, path)  # unlike a rename, this fails when the file is there
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS) or path.exists():
+            raise
+        temporary.replace(path)  # a file system without links

@@ -1,0 +1,197 @@
+"""The key directory: keys are found, checked once, said to be local, and never overwritten."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from prover.groth16 import store
+from prover.groth16.errors import KeyExists, KeyFileDamaged, KeyNotFound, KeyWriteFailed
+from prover.groth16.keys import Parameters
+from prover.groth16.store import LOCAL_WARNING, KeyStore
+from tests.groth16.vectors import DATA, verifying_key
+
+TINY = DATA / "2k" / "tiny.params"
+NAME = "v28-proof-of-spacetime-fallback-merkletree-poseidon_hasher-8-0-0-" + 64 * "7"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyStore:
+    """A directory with one key that came from elsewhere: no marker, no record."""
+    shutil.copy(TINY, tmp_path / f"{NAME}.params")
+    shutil.copy(DATA / "2k" / "tiny.vk", tmp_path / f"{NAME}.vk")
+    return KeyStore(tmp_path)
+
+
+def added(directory: Path) -> KeyStore:
+    keys = KeyStore(directory)
+    keys.add(NAME, Parameters.open(TINY), sector_size=2048, known_scalars=True)
+    return keys
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def test_an_empty_or_missing_directory_has_no_keys(tmp_path: Path) -> None:
+    keys = KeyStore(tmp_path / "none")
+    assert keys.entries() == []
+    with pytest.raises(KeyNotFound, match=NAME):
+        keys.open(NAME)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "v28-/../x", "passwd"])
+def test_a_name_cannot_leave_the_directory(name: str, keys: KeyStore) -> None:
+    with pytest.raises(KeyNotFound):
+        keys.find(name)
+
+
+def test_a_foreign_key_is_checked_once_and_recorded(keys: KeyStore) -> None:
+    seen: list[float] = []
+    assert keys.find(NAME).digest is None
+    parameters = keys.open(NAME, seen.append)
+    assert seen and seen == sorted(seen) and seen[-1] <= 1
+    entry = keys.find(NAME)
+    assert (entry.digest, entry.local, entry.warning) == (parameters.digest(), False, None)
+    seen.clear()
+    keys.open(NAME, seen.append)
+    assert seen == []
+
+
+def test_the_digest_is_that_of_parameters_json(keys: KeyStore) -> None:
+    import hashlib
+
+    assert keys.open(NAME).digest() == hashlib.blake2b(TINY.read_bytes()).hexdigest()[:32]
+
+
+def test_a_damaged_section_is_named_by_the_record(keys: KeyStore) -> None:
+    keys.open(NAME)
+    flip(keys.path(NAME, "params"), TINY.stat().st_size - 5)
+    with pytest.raises(KeyFileDamaged, match="keys check") as caught:
+        keys.open(NAME)
+    assert caught.value.field == "b_g2"
+    with pytest.raises(KeyFileDamaged, match="curve") as caught:
+        keys.check(NAME)
+    assert caught.value.field == "b_g2[1012]"
+
+
+def test_a_damaged_key_without_a_record_is_refused_and_not_recorded(keys: KeyStore) -> None:
+    flip(keys.path(NAME, "params"), 2000)
+    for _ in range(2):
+        with pytest.raises(KeyFileDamaged) as caught:
+            keys.open(NAME)
+        assert caught.value.field == "h[8]"
+    assert not keys.path(NAME, "checked").exists()
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{", "null"])
+def test_an_unreadable_record_means_a_new_check(record: str, keys: KeyStore) -> None:
+    keys.path(NAME, "checked").write_text(record)
+    keys.open(NAME)
+    assert keys.find(NAME).digest
+
+
+def test_a_verifying_key_of_another_circuit_is_refused(keys: KeyStore) -> None:
+    keys.path(NAME, "vk").write_bytes(verifying_key("window").to_bytes())
+    with pytest.raises(KeyFileDamaged, match="another key") as caught:
+        keys.open(NAME)
+    assert caught.value.field == f"{NAME}.vk"
+
+
+def test_without_a_vk_file_the_key_is_read_from_the_parameters(keys: KeyStore) -> None:
+    keys.path(NAME, "vk").unlink()
+    assert keys.verifying_key(NAME).to_bytes() == verifying_key("tiny").to_bytes()
+    assert keys.open(NAME).vk.num_inputs == 3
+
+
+def test_a_huge_vk_file_is_refused_before_it_is_read(keys: KeyStore) -> None:
+    with keys.path(NAME, "vk").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(KeyFileDamaged, match="larger than"):
+        keys.verifying_key(NAME)
+
+
+def test_a_key_made_here_says_so_everywhere(tmp_path: Path) -> None:
+    keys = added(tmp_path)
+    (entry,) = keys.entries()
+    assert (entry.local, entry.warning) == (True, LOCAL_WARNING)
+    assert keys.path(NAME, "params").read_bytes() == TINY.read_bytes()
+    assert json.loads(keys.path(NAME, "meta").read_text()) == {"sector_size": 2048}
+    assert json.loads(keys.path(NAME, "local").read_text())["known_scalars"] is True
+
+
+def test_a_key_made_here_stays_local_when_checked_again_and_not_when_replaced(tmp_path: Path) -> None:
+    keys = added(tmp_path)
+    assert keys.check(NAME).local
+    marker = json.loads(keys.path(NAME, "local").read_text())
+    keys.path(NAME, "local").write_text(json.dumps({**marker, "digest": 32 * "0"}))
+    assert not keys.check(NAME).local
+
+
+def test_a_key_is_never_overwritten(keys: KeyStore) -> None:
+    before = keys.path(NAME, "params").stat()
+    with pytest.raises(KeyExists, match=NAME):
+        keys.add(NAME, Parameters.open(TINY), 2048, known_scalars=True)
+    after = keys.path(NAME, "params").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert not keys.path(NAME, "local").exists()
+
+
+def test_a_foreign_vk_alone_is_not_overwritten(keys: KeyStore) -> None:
+    keys.path(NAME, "params").unlink()
+    with pytest.raises(KeyExists):
+        keys.add(NAME, Parameters.open(TINY), 2048, known_scalars=True)
+
+
+def test_a_race_between_two_set_ups_leaves_the_first_key(tmp_path: Path) -> None:
+    target = tmp_path / "x.params"
+    store._write(target, [b"first"], keep_existing=True)
+    with pytest.raises(KeyExists):
+        store._write(target, [b"second"], keep_existing=True)
+    assert target.read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.params"]
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """The kernel refuses to write more, as a full disk does."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_set_up_that_cannot_be_written_leaves_no_key_and_can_be_made_again(tmp_path: Path) -> None:
+    keys = KeyStore(tmp_path)
+    with no_file_larger_than(100_000), pytest.raises(KeyWriteFailed) as caught:
+        keys.add(NAME, Parameters.open(TINY), 2048, known_scalars=True)
+    assert caught.value.field == "params"
+    assert keys.entries() == []
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    added(tmp_path).open(NAME)
+
+
+def test_a_record_that_cannot_be_written_does_not_hinder_the_proof(
+    keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory that others own is read-only (root may write anywhere, so the failure is put in the way here)."""
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise KeyWriteFailed(f"{path}: Read-only file system")
+
+    monkeypatch.setattr(store, "_write", refuse)
+    assert keys.open(NAME).vk.num_inputs == 3
+    assert keys.find(NAME).digest is None
