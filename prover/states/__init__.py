@@ -8,6 +8,7 @@ from .enums import (
     ATTEMPT_ENDS,
     FRONT,
     JOB_ENDS,
+    JOB_LEASED,
     Activity,
     Admin,
     Anomaly,
@@ -21,10 +22,10 @@ from .enums import (
 from .fold import apply, fold, from_json
 from .model import FleetState, View
 from .table import legal
-from .transition import Transition, attempt_id, device_id, worker_id
+from .transition import JsonObject, Transition, attempt_id, device_id, worker_id
 
 __all__ = [
-    "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "Activity", "Admin", "Anomaly", "Attempt", "Command", "Entity", "FleetState",
-    "Holding", "Job", "Lifecycle", "Move", "Refused", "Transition", "View", "apply", "attempt_id", "claim_refusal",
-    "decide", "device_id", "fold", "from_json", "legal", "worker_id",
+    "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "JOB_LEASED", "Activity", "Admin", "Anomaly", "Attempt", "Command", "Entity",
+    "FleetState", "Holding", "Job", "JsonObject", "Lifecycle", "Move", "Refused", "Transition", "View", "apply",
+    "attempt_id", "claim_refusal", "decide", "device_id", "fold", "from_json", "legal", "worker_id",
 ]  # fmt: skip

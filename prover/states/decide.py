@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .enums import ATTEMPT_ENDS, FRONT, JOB_ENDS, Admin, Anomaly, Attempt, Entity, Lifecycle
+from .enums import ATTEMPT_ENDS, JOB_ENDS, JOB_LEASED, Admin, Anomaly, Attempt, Entity, Job, Lifecycle
 from .model import FleetState, View
 from .table import legal
 from .transition import JsonObject, Transition, attempt_id
@@ -34,6 +34,7 @@ class Refused:
     move: Move
     anomaly: Anomaly
     old: str
+    at_us: int
 
 
 def decide(state: FleetState, move: Move, *, seq: int, at_us: int, mono_ns: int) -> Transition | Refused:
@@ -42,7 +43,7 @@ def decide(state: FleetState, move: Move, *, seq: int, at_us: int, mono_ns: int)
     before = old.state or (Admin.ENABLED if move.entity is Entity.ADMIN else "")
     refusal = _illegal(move, before) or _GUARDS.get(move.entity, _accept)(state, move, old)
     if refusal is not None:
-        return Refused(move, refusal, before)
+        return Refused(move, refusal, before, at_us)
     return Transition(
         move.session, seq, at_us, mono_ns, move.entity, move.entity_id, before, move.new, move.job, move.partition,
         move.attempt_no, move.worker, move.reason, move.detail,
@@ -78,12 +79,20 @@ def _accept(_state: FleetState, _move: Move, _old: View) -> Anomaly | None:
 
 
 def _guard_attempt(state: FleetState, move: Move, old: View) -> Anomaly | None:
-    if old.session is not None and old.session != move.session and move.new != Attempt.LOST:
+    if _is_foreign(move, old) and not (move.new == Attempt.LOST and _is_gone(state, old.session)):
         return Anomaly.STALE_SESSION
     if old.worker is not None and move.worker is not None and move.worker != old.worker:
         return Anomaly.UNKNOWN_WORKER
     guard = _ATTEMPT_GUARDS.get(move.new)
     return None if guard is None else guard(state, move, old)
+
+
+def _is_foreign(move: Move, old: View) -> bool:
+    return old.session is not None and old.session != move.session
+
+
+def _is_gone(state: FleetState, session: str | None) -> bool:
+    return state.get(Entity.SESSION, session or "").state in (Lifecycle.LOST, Lifecycle.STOPPED)
 
 
 def _guard_pending(state: FleetState, move: Move, _old: View) -> Anomaly | None:
@@ -95,20 +104,32 @@ def _guard_pending(state: FleetState, move: Move, _old: View) -> Anomaly | None:
     if move.job is None or move.partition is None or move.attempt_no is None:
         return Anomaly.UNKNOWN_ATTEMPT
     latest = state.latest.get(f"{move.job}:{move.partition}", 0)
-    if latest >= move.attempt_no:
-        return Anomaly.ATTEMPT_OPEN
     previous = state.get(Entity.ATTEMPT, attempt_id(move.job, move.partition, latest)).state
-    return Anomaly.ATTEMPT_OPEN if previous and previous not in ATTEMPT_ENDS else None
+    if previous == Attempt.DONE:
+        return Anomaly.RESULT_EXISTS
+    return Anomaly.ATTEMPT_OPEN if latest >= move.attempt_no or (previous and previous not in ATTEMPT_ENDS) else None
+
+
+def _guard_synthesizing(_state: FleetState, _move: Move, old: View) -> Anomaly | None:
+    """Once only: a claimed attempt that is ready goes on to the device."""
+    return Anomaly.ILLEGAL_MOVE if Attempt.READY in old.times else None
 
 
 def _guard_claimed(state: FleetState, move: Move, old: View) -> Anomaly | None:
     if move.worker is None:
         return Anomaly.UNKNOWN_WORKER
+    if old.worker is not None:
+        return Anomaly.ILLEGAL_MOVE
     if state.get(Entity.JOB, old.job or "").state in JOB_ENDS:
         return Anomaly.JOB_ENDED
     if state.get(Entity.WORKER, move.worker).session not in (None, move.session):
         return Anomaly.STALE_SESSION
     return claim_refusal(state, move.worker)
+
+
+def _guard_device_wait(_state: FleetState, _move: Move, old: View) -> Anomaly | None:
+    """Only what a worker holds, and what is synthesised, may wait for a device."""
+    return None if old.worker is not None and Attempt.READY in old.times else Anomaly.ILLEGAL_MOVE
 
 
 def _guard_device(state: FleetState, _move: Move, old: View) -> Anomaly | None:
@@ -129,19 +150,51 @@ def _guard_done(state: FleetState, _move: Move, old: View) -> Anomaly | None:
 
 
 def _guard_worker(state: FleetState, move: Move, old: View) -> Anomaly | None:
-    """A worker that comes back (a new session or epoch) holds nothing of its former life."""
+    """A worker that comes back with a new session holds nothing of its former life.
+
+    A new epoch within the session has no front, but the tails of what its predecessor handed off run on: they belong to
+    the session, not to the thread.
+    """
+    if _is_foreign(move, old) and _is_alive(state, old.session):
+        return Anomaly.STALE_SESSION
     if move.new in (Lifecycle.STARTING, Lifecycle.ONLINE) and old.state in (Lifecycle.LOST, Lifecycle.STOPPED):
-        return Anomaly.ATTEMPT_OPEN if state.held.get(move.entity_id) else None
+        held = state.held.get(move.entity_id) if _is_foreign(move, old) else state.front(move.entity_id)
+        return Anomaly.ATTEMPT_OPEN if held else None
     return None
+
+
+def _is_alive(state: FleetState, session: str | None) -> bool:
+    known = state.get(Entity.SESSION, session or "").state
+    return bool(known) and known not in (Lifecycle.LOST, Lifecycle.STOPPED)
+
+
+def _guard_job(state: FleetState, move: Move, old: View) -> Anomaly | None:
+    if old.state in JOB_LEASED and _is_foreign(move, old) and not _is_gone(state, old.session):
+        return Anomaly.STALE_SESSION
+    if move.new in (Job.ASSEMBLING, Job.DONE):
+        proven = all(_is_proven(state, move.entity_id, partition) for partition in _partitions(old))
+        return None if proven else Anomaly.PARTITION_UNPROVEN
+    return None
+
+
+def _partitions(job: View) -> range:
+    return range(int(job.detail.get("partitions", 1)))
+
+
+def _is_proven(state: FleetState, job: str, partition: int) -> bool:
+    """Done; or its proof came from elsewhere: then its last attempt was skipped or lost, or is not of this session."""
+    latest = state.latest.get(f"{job}:{partition}", 0)
+    current = state.get(Entity.ATTEMPT, attempt_id(job, partition, latest)).state
+    return current in ("", Attempt.DONE, Attempt.SKIPPED, Attempt.LOST)
 
 
 Guard = Callable[[FleetState, Move, View], Anomaly | None]
 _ATTEMPT_GUARDS: dict[str, Guard] = {
     Attempt.PENDING: _guard_pending,
+    Attempt.SYNTHESIZING: _guard_synthesizing,
     Attempt.CLAIMED: _guard_claimed,
+    Attempt.DEVICE_WAIT: _guard_device_wait,
     Attempt.DEVICE: _guard_device,
     Attempt.DONE: _guard_done,
 }
-_GUARDS: dict[Entity, Guard] = {Entity.ATTEMPT: _guard_attempt, Entity.WORKER: _guard_worker}
-
-__all__ = ["FRONT", "Move", "Refused", "claim_refusal", "decide"]
+_GUARDS: dict[Entity, Guard] = {Entity.ATTEMPT: _guard_attempt, Entity.WORKER: _guard_worker, Entity.JOB: _guard_job}

@@ -108,6 +108,8 @@ class Anomaly(StrEnum):
     WORKER_NOT_AVAILABLE = "worker_not_available"
     DEVICE_BUSY = "device_busy"
     ATTEMPT_OPEN = "attempt_open"
+    RESULT_EXISTS = "result_exists"
+    PARTITION_UNPROVEN = "partition_unproven"
     JOB_ENDED = "job_ended"
 
 
@@ -127,5 +129,10 @@ class Activity(StrEnum):
 
 ATTEMPT_ENDS = frozenset({Attempt.DONE, Attempt.FAILED, Attempt.CANCELLED, Attempt.SKIPPED, Attempt.LOST})
 JOB_ENDS = frozenset({Job.DONE, Job.FAILED, Job.CANCELLED})
-#: the states in which an attempt is its worker's front: the one thing the worker is doing now
-FRONT = frozenset({Attempt.CLAIMED, Attempt.DEVICE_WAIT, Attempt.DEVICE, Attempt.FINISHING})
+#: the states in which an attempt that names a worker is that worker's front: the one thing the worker is doing now. In
+#: the pipeline an attempt gets its worker when it is claimed; in the monolithic loop who claimed it synthesises it too.
+FRONT = frozenset(
+    {Attempt.CLAIMED, Attempt.SYNTHESIZING, Attempt.READY, Attempt.DEVICE_WAIT, Attempt.DEVICE, Attempt.FINISHING}
+)
+#: the states of a job that one session holds
+JOB_LEASED = frozenset({Job.LOADING, Job.RUNNING, Job.ASSEMBLING, Job.VERIFYING})

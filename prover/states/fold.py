@@ -1,15 +1,19 @@
 """The fold: what was, and one accepted transition, give what is. No guards here; `decide` has them.
 
-Applying a transition twice changes nothing, and the order between different attempts does not matter: a view is
-keyed by its own thing, and what belongs to a worker is derived from the attempts that it holds.
+Applying a transition twice changes nothing, and the order between different things does not matter: a view is keyed
+by its own thing, and what belongs to a worker is derived from the attempts that it holds. Within a session a thing's
+transitions are ordered by `seq`. Between sessions (a job is queued by the site, loaded by a prover, queued again) they
+are ordered by (`at_us`, `session`), however they arrive; so whoever moves a thing must stamp it later than what it saw.
+An overtaken transition still leaves its time and, under what is known already, its details.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from .enums import ATTEMPT_ENDS, FRONT, JOB_ENDS, Attempt, Entity, Job
+from .enums import ATTEMPT_ENDS, JOB_ENDS, Entity
 from .model import FleetState, View, view_from_json
 from .transition import Transition
 
@@ -18,13 +22,16 @@ def apply(state: FleetState, t: Transition) -> FleetState:
     """Bring `state` up to date with `t` (in place, because views are frozen and states are large) and return it."""
     state.heads[t.session] = max(t.seq, state.heads.get(t.session, 0))
     old = state.get(t.entity, t.entity_id)
-    if _already_applied(old, t):
-        return state
-    state.views[t.entity][t.entity_id] = _moved(old, t)
+    ends = _ENDS.get(t.entity, _NO_ENDS)
+    if old.state in ends and t.new in ends:
+        return state  # terminal is terminal
+    view = _overtaken_by(old, t) if old.state in ends or _is_older(old, t) else _moved(old, t)
+    state.views[t.entity][t.entity_id] = view
     if t.entity is Entity.ATTEMPT:
-        _hold(state, t)
-    elif t.entity is Entity.JOB:
-        _count(state, t, old)
+        _index(state, t.entity_id, view)
+    elif t.entity is Entity.JOB and t.new in ends:
+        key = f"{view.detail.get('kind', 'unknown')} {t.new}"
+        state.ended[key] = state.ended.get(key, 0) + 1
     return state
 
 
@@ -42,17 +49,17 @@ def from_json(value: Mapping[str, Any]) -> FleetState:
     for entity in Entity:
         state.views[entity] = {k: view_from_json(v) for k, v in value["views"].get(entity.value, {}).items()}
     for key, view in state.views[Entity.ATTEMPT].items():
-        _index(state, key, view.state, view.worker, f"{view.job}:{view.partition}", view.attempt_no)
+        _index(state, key, view)
     return state
 
 
-def _already_applied(old: View, t: Transition) -> bool:
-    """Seen before, or overtaken: within a session by number, and an end is never left."""
-    if old.session == t.session and t.seq <= old.seq:
-        return True
-    if t.entity is Entity.ATTEMPT:
-        return old.state in ATTEMPT_ENDS
-    return t.entity is Entity.JOB and old.state in JOB_ENDS
+def _is_older(old: View, t: Transition) -> bool:
+    """Whether `t` happened no later than what `old` shows."""
+    if old.session is None:
+        return False
+    if old.session == t.session:
+        return t.seq <= old.seq
+    return (t.at_us, t.session) < (old.since_us, old.session)
 
 
 def _moved(old: View, t: Transition) -> View:
@@ -66,20 +73,24 @@ def _moved(old: View, t: Transition) -> View:
     )  # fmt: skip
 
 
-def _hold(state: FleetState, t: Transition) -> None:
-    view = state.get(Entity.ATTEMPT, t.entity_id)
-    _index(state, t.entity_id, t.new, view.worker, f"{view.job}:{view.partition}", view.attempt_no)
+def _overtaken_by(old: View, t: Transition) -> View:
+    """`old` with what an older transition still has to say."""
+    return replace(
+        old, times={**old.times, t.new: max(t.at_us, old.times.get(t.new, 0))}, detail={**t.detail, **old.detail},
+        job=t.job if old.job is None else old.job,
+        partition=t.partition if old.partition is None else old.partition,
+        attempt_no=t.attempt_no if old.attempt_no is None else old.attempt_no,
+        worker=t.worker if old.worker is None else old.worker,
+    )  # fmt: skip
 
 
-def _index(state: FleetState, key: str, new: str, worker: str | None, cell: str, attempt_no: int | None) -> None:
-    state.latest[cell] = max(attempt_no or 0, state.latest.get(cell, 0))
-    if worker is None:
-        return
-    others = state.held.get(worker, frozenset()) - {key}
-    state.held[worker] = others | {key} if new in FRONT or new == Attempt.FINALIZING else others
+def _index(state: FleetState, key: str, view: View) -> None:
+    cell = f"{view.job}:{view.partition}"
+    state.latest[cell] = max(view.attempt_no or 0, state.latest.get(cell, 0))
+    if view.worker is not None:
+        others = state.held.get(view.worker, frozenset()) - {key}
+        state.held[view.worker] = others if view.state in ATTEMPT_ENDS else others | {key}
 
 
-def _count(state: FleetState, t: Transition, old: View) -> None:
-    if t.new in (Job.DONE, Job.FAILED, Job.CANCELLED):
-        key = f"{old.detail.get('kind', 'unknown')} {t.new}"
-        state.ended[key] = state.ended.get(key, 0) + 1
+_NO_ENDS: frozenset[str] = frozenset()
+_ENDS: Mapping[Entity, frozenset[str]] = {Entity.ATTEMPT: ATTEMPT_ENDS, Entity.JOB: JOB_ENDS}

@@ -37,7 +37,7 @@ class FleetState:
 
     views: dict[Entity, dict[str, View]] = field(default_factory=lambda: {entity: {} for entity in Entity})
     heads: dict[str, int] = field(default_factory=dict)  # session -> highest seq applied
-    held: dict[str, frozenset[str]] = field(default_factory=dict)  # worker -> its non-terminal attempts from claimed on
+    held: dict[str, frozenset[str]] = field(default_factory=dict)  # worker -> its attempts that have not ended
     latest: dict[str, int] = field(default_factory=dict)  # "job:partition" -> highest attempt number
     ended: dict[str, int] = field(default_factory=dict)  # "kind state" -> jobs that ended so
 
@@ -67,7 +67,7 @@ class FleetState:
     def busy_since_us(self, worker: str) -> int | None:
         """When the front was claimed: it never moves while the front is unchanged."""
         front = self.front(worker)
-        return None if front is None else self.get(Entity.ATTEMPT, front).times[Attempt.CLAIMED]
+        return None if front is None else self.get(Entity.ATTEMPT, front).times.get(Attempt.CLAIMED)
 
     def admin(self, worker: str) -> str:
         """The administrative state; enabled until somebody says otherwise."""
@@ -96,7 +96,7 @@ class FleetState:
         jobs = [view.state for view in self.views[Entity.JOB].values()]
         return {
             "synth_active": states.count(Attempt.SYNTHESIZING),
-            "gpu_active": sum(state in FRONT for state in states),
+            "gpu_active": sum(self.front(worker) is not None for worker in self.held),
             "finalizing": states.count(Attempt.FINALIZING),
             "queue_depth": jobs.count("queued"),
             "open_jobs": sum(state not in JOB_ENDS for state in jobs),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from .enums import ATTEMPT_ENDS, Admin, Attempt, Command, Entity, Holding, Job, Lifecycle
 
+Moves = Mapping[str, frozenset[str]]  # the words of the enums, which are strings
+
 _L, _A, _J = Lifecycle, Attempt, Job
 
-LIFECYCLE: Mapping[StrEnum, frozenset[StrEnum]] = {
+LIFECYCLE: Moves = {
     _L.ABSENT: frozenset({_L.STARTING, _L.ONLINE}),
     _L.STARTING: frozenset({_L.ONLINE, _L.STOPPED, _L.LOST}),
     _L.ONLINE: frozenset({_L.STOPPED, _L.LOST}),
@@ -18,11 +19,11 @@ LIFECYCLE: Mapping[StrEnum, frozenset[StrEnum]] = {
     _L.LOST: frozenset({_L.STARTING, _L.ONLINE}),
 }
 
-ADMIN: Mapping[StrEnum, frozenset[StrEnum]] = {
+ADMIN: Moves = {
     old: frozenset(new for new in Admin if new is not old) for old in Admin if old is not Admin.QUARANTINED
 } | {Admin.QUARANTINED: frozenset({Admin.ENABLED, Admin.DISABLED})}
 
-HOLDING: Mapping[StrEnum, frozenset[StrEnum]] = {
+HOLDING: Moves = {
     Holding.ABSENT: frozenset({Holding.LOADING, Holding.COMPILING}),
     Holding.LOADING: frozenset({Holding.READY, Holding.FAILED}),
     Holding.COMPILING: frozenset({Holding.READY, Holding.FAILED}),
@@ -31,7 +32,7 @@ HOLDING: Mapping[StrEnum, frozenset[StrEnum]] = {
     Holding.EVICTED: frozenset({Holding.LOADING, Holding.COMPILING}),
 }
 
-JOB: Mapping[StrEnum, frozenset[StrEnum]] = {
+JOB: Moves = {
     _J.ABSENT: frozenset({_J.QUEUED, _J.HELD}),
     _J.QUEUED: frozenset({_J.HELD, _J.LOADING, _J.FAILED, _J.CANCELLED}),
     _J.HELD: frozenset({_J.QUEUED, _J.CANCELLED}),
@@ -45,24 +46,25 @@ JOB: Mapping[StrEnum, frozenset[StrEnum]] = {
     _J.CANCELLED: frozenset(),
 }
 
-_ATTEMPT_FORWARD: dict[StrEnum, frozenset[StrEnum]] = {
+_ATTEMPT_FORWARD: dict[str, frozenset[str]] = {
     _A.ABSENT: frozenset({_A.PENDING}),
     _A.PENDING: frozenset({_A.RESERVED, _A.CANCELLED, _A.SKIPPED}),
-    _A.RESERVED: frozenset({_A.SYNTHESIZING, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
+    # claimed before its synthesis: the monolithic loop, whose worker does both
+    _A.RESERVED: frozenset({_A.SYNTHESIZING, _A.CLAIMED, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
     _A.SYNTHESIZING: frozenset({_A.READY, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
-    _A.READY: frozenset({_A.CLAIMED, _A.CANCELLED, _A.SKIPPED}),
-    _A.CLAIMED: frozenset({_A.DEVICE_WAIT, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
-    _A.DEVICE_WAIT: frozenset({_A.DEVICE, _A.FAILED, _A.SKIPPED}),
-    # skipped: the result arrived from an older attempt while this one ran
+    _A.READY: frozenset({_A.CLAIMED, _A.DEVICE_WAIT, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
+    _A.CLAIMED: frozenset({_A.SYNTHESIZING, _A.DEVICE_WAIT, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
+    # skipped: the result arrived from an older attempt while this one waited or ran
+    _A.DEVICE_WAIT: frozenset({_A.DEVICE, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
     _A.DEVICE: frozenset({_A.FINALIZING, _A.FINISHING, _A.FAILED, _A.SKIPPED}),
     _A.FINALIZING: frozenset({_A.DONE, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
     _A.FINISHING: frozenset({_A.DONE, _A.FAILED, _A.CANCELLED, _A.SKIPPED}),
 }
-ATTEMPT: Mapping[StrEnum, frozenset[StrEnum]] = {
-    old: (new | {_A.LOST} if old is not _A.ABSENT else new) for old, new in _ATTEMPT_FORWARD.items()
-} | {end: frozenset() for end in ATTEMPT_ENDS}
+ATTEMPT: Moves = {old: (new | {_A.LOST} if old != _A.ABSENT else new) for old, new in _ATTEMPT_FORWARD.items()} | {
+    end: frozenset() for end in ATTEMPT_ENDS
+}
 
-COMMAND: Mapping[StrEnum, frozenset[StrEnum]] = {
+COMMAND: Moves = {
     Command.ABSENT: frozenset({Command.PENDING}),
     Command.PENDING: frozenset({Command.TAKEN, Command.DONE, Command.REFUSED}),
     Command.TAKEN: frozenset({Command.DONE, Command.REFUSED}),
@@ -70,7 +72,7 @@ COMMAND: Mapping[StrEnum, frozenset[StrEnum]] = {
     Command.REFUSED: frozenset(),
 }
 
-TABLES: Mapping[Entity, Mapping[StrEnum, frozenset[StrEnum]]] = {
+TABLES: Mapping[Entity, Moves] = {
     Entity.SESSION: LIFECYCLE,
     Entity.DEVICE: LIFECYCLE,
     Entity.WORKER: LIFECYCLE,
@@ -84,8 +86,4 @@ TABLES: Mapping[Entity, Mapping[StrEnum, frozenset[StrEnum]]] = {
 
 def legal(entity: Entity, old: str, new: str) -> bool:
     """Whether `entity` may move from state `old` to state `new`."""
-    return any(target == new for target in TABLES[entity].get(_state(entity, old), ()))
-
-
-def _state(entity: Entity, word: str) -> StrEnum:
-    return next(state for state in TABLES[entity] if state == word)
+    return new in TABLES[entity].get(old, frozenset())

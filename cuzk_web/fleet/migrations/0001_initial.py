@@ -324,6 +324,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='attempt',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['claimed', 'device', 'device_wait', 'finishing'])), fields=('worker',), name='attempt_one_front'),
+            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['claimed', 'device', 'device_wait', 'finishing', 'ready', 'synthesizing'])), fields=('worker',), name='attempt_one_front'),
         ),
     ]

@@ -1,0 +1,396 @@
+"""The one place where moves are decided in a session.
+
+A call takes a short lock, asks `states.decide`, applies what it says, and hands the transition (or the refused move,
+an anomaly) to the sinks, in order. Nothing is ever "cleared": who is busy with what is derived from the attempts. The
+known names of the calls are kept: register_workers, register_job, partition_synth_start, partition_synth_end,
+partition_gpu_start, partition_gpu_end, partition_failed, job_completed, set_queue_depth, snapshot.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ..errors import describe
+from ..states import (
+    ATTEMPT_ENDS,
+    JOB_ENDS,
+    JOB_LEASED,
+    Admin,
+    Attempt,
+    Command,
+    Entity,
+    FleetState,
+    Holding,
+    Job,
+    JsonObject,
+    Lifecycle,
+    Move,
+    Refused,
+    Transition,
+    View,
+    apply,
+    claim_refusal,
+    decide,
+)
+from .allocator import DeviceInfo, WorkerSlot
+from .attempts import AttemptKey
+from .clock import Clock
+from .sources import EngineCommand, JobInfo, PriorAttempt
+
+#: takes every transition and every refused move, in order, under the tracker's lock: it must return at once
+Sink = Callable[[Transition | Refused], None]
+T = TypeVar("T")
+
+RETENTION_S = 600.0  # how long an ended job stays in the live state
+_SWEPT = frozenset({Attempt.PENDING, Attempt.RESERVED, Attempt.READY})  # nobody works on these: they end with their job
+_AFTER_DEVICE = frozenset({Attempt.FINALIZING, Attempt.FINISHING})
+
+
+class StatusTracker:
+    """State of one session of one prover: devices, workers, jobs, attempts. Thread-safe; every call returns at once.
+
+    A call that makes a move says whether it was accepted. For an attempt whose job ended meanwhile, `False` also means
+    that the tracker has ended it (cancelled or skipped), so the caller simply stops.
+    """
+
+    def __init__(
+        self, session: str, prover: str, clock: Clock | None = None, sinks: Iterable[Sink] = (), *,
+        retention_s: float = RETENTION_S,
+    ) -> None:  # fmt: skip
+        self.session = session
+        self.prover = prover
+        self.clock = clock or Clock()
+        self._sinks = tuple(sinks)
+        self._retention_ns = int(retention_s * 1e9)
+        self._state = FleetState()
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._depth: int | None = None
+        self._attempts: dict[str, list[AttemptKey]] = {}  # job -> its attempts in this session
+        self._ended: deque[tuple[int, Entity, str]] = deque()  # (monotonic ns, what) to forget when retention is over
+        self.calls = 0  # moves asked for, and the time they took: what tracking costs
+        self.spent_ns = 0
+
+    # -- the session, its devices and workers -----------------------------------------------------------------------
+
+    def session_starting(self, detail: JsonObject) -> bool:
+        """First call of a session. `detail`: prover, host, pid, version, platform, local_keys, split, pipeline."""
+        return self._move(Entity.SESSION, self.session, Lifecycle.STARTING, detail=detail)
+
+    def session_online(self) -> bool:
+        """The engine takes work."""
+        return self._move(Entity.SESSION, self.session, Lifecycle.ONLINE)
+
+    def session_stopped(self, reason: str) -> bool:
+        """Last call of a session that ends in order."""
+        return self._move(Entity.SESSION, self.session, Lifecycle.STOPPED, reason=reason)
+
+    def register_workers(self, devices: Sequence[DeviceInfo], workers: Sequence[WorkerSlot]) -> None:
+        """Make all devices and workers known, by the ids that the loops use; a worker starts when its loop does."""
+        for device in devices:
+            self._move(Entity.DEVICE, device.id, Lifecycle.ONLINE, detail=device.detail())
+        for worker in workers:
+            self._move(Entity.WORKER, worker.id, Lifecycle.STARTING, detail=worker.detail(epoch=1))
+
+    def worker_online(self, worker: str, epoch: int = 1) -> bool:
+        """The loop of the worker runs; after a death, with a new epoch."""
+        return self._move(Entity.WORKER, worker, Lifecycle.ONLINE, worker=worker, detail={"epoch": epoch})
+
+    def worker_lost(self, worker: str, error: BaseException) -> bool:
+        """The worker's thread died."""
+        code, text = describe(error)
+        return self._move(Entity.WORKER, worker, Lifecycle.LOST, worker=worker, reason=code, detail={"error": text})
+
+    def worker_stopped(self, worker: str, reason: str) -> bool:
+        """The worker's loop ended in order."""
+        return self._move(Entity.WORKER, worker, Lifecycle.STOPPED, worker=worker, reason=reason)
+
+    def device_stopped(self, device: str, reason: str) -> bool:
+        """The engine gave the device up."""
+        return self._move(Entity.DEVICE, device, Lifecycle.STOPPED, reason=reason)
+
+    def set_admin(self, worker: str, admin: Admin, *, by: str, reason: str | None = None) -> bool:
+        """What people want of a worker, or the system when it quarantines one."""
+        return self._move(Entity.ADMIN, worker, admin, worker=worker, reason=reason, detail={"by": by})
+
+    def recall_admin(self, worker: str, admin: Admin, at_us: int) -> None:
+        """Start from a wish of earlier sessions, which belongs to the stable identity; it is no move."""
+        self.clock.advance_to(at_us)
+        with self._lock:
+            self._state.views[Entity.ADMIN][worker] = View(state=admin, times={admin: at_us}, worker=worker)
+
+    def holding(self, name: str, state: Holding, detail: JsonObject, *, reason: str | None = None) -> bool:
+        """A phase of a key (`key:NAME`) or a program (`program:NAME`); detail: name, bytes, progress, device."""
+        return self._move(Entity.HOLDING, f"{self.prover}:{name}", state, reason=reason, detail=detail)
+
+    def command(self, command: EngineCommand, state: Command, outcome: str | None = None) -> bool:
+        """A command was taken, done or refused; one that the log already has as pending is recalled, not moved."""
+        if state is not Command.PENDING:
+            self._recall(Entity.COMMAND, command.id, Command.PENDING, command.at_us, {"action": command.action})
+        detail = {"action": command.action, "target": command.target, "by": command.by, "outcome": outcome}
+        accepted = self._move(Entity.COMMAND, command.id, state, detail=detail)
+        if accepted and state in (Command.DONE, Command.REFUSED):
+            self._forget_later(Entity.COMMAND, command.id)
+        return accepted
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+
+    def register_job(self, info: JobInfo, prior: Mapping[int, PriorAttempt] | None = None) -> bool:
+        """Make a job known. When nobody queued it before (no `queued_at_us`), this does."""
+        with self._lock:
+            self._attempts.setdefault(info.id, [])
+            for partition, attempt in (prior or {}).items():
+                cell = f"{info.id}:{partition}"
+                self._state.latest[cell] = max(attempt.number, self._state.latest.get(cell, 0))
+        if info.queued_at_us is None:
+            return self._move(Entity.JOB, info.id, Job.QUEUED, job=info.id, detail=info.detail())
+        return self._recall(Entity.JOB, info.id, Job.QUEUED, info.queued_at_us, info.detail())
+
+    def job_loading(self, job: str) -> bool:
+        """The job is this session's: its request is parsed and checked, its keys are found."""
+        return self._move(Entity.JOB, job, Job.LOADING, job=job)
+
+    def job_running(self, job: str, detail: JsonObject | None = None) -> bool:
+        """Its partitions may be worked on."""
+        return self._move(Entity.JOB, job, Job.RUNNING, job=job, detail=detail or {})
+
+    def job_assembling(self, job: str) -> bool:
+        """All partitions have proofs."""
+        return self._move(Entity.JOB, job, Job.ASSEMBLING, job=job)
+
+    def job_verifying(self, job: str) -> bool:
+        """The assembled proof is being verified."""
+        return self._move(Entity.JOB, job, Job.VERIFYING, job=job)
+
+    def job_completed(self, job: str, error: BaseException | None = None, detail: JsonObject | None = None) -> bool:
+        """The job ended: done, or failed for `error`. What nobody works on is skipped; what is running runs out."""
+        if error is None:
+            return self._end_job(job, Job.DONE, None, detail or {})
+        code, text = describe(error)
+        return self._end_job(job, Job.FAILED, code, {**(detail or {}), "error": text, "error_code": code})
+
+    def job_cancelled(self, job: str, *, by: str) -> bool:
+        """Somebody cancelled the job. What nobody works on is cancelled; what is running runs out."""
+        return self._end_job(job, Job.CANCELLED, "cancelled", {"by": by})
+
+    def job_released(self, job: str, reason: str) -> bool:
+        """The session gives the job up, for itself or another to take again: its open attempts are lost."""
+        with self._timed():
+            for key in self._attempts.get(job, ()):
+                if self._view(key).state not in ATTEMPT_ENDS:
+                    self._attempt(key, Attempt.LOST, reason=reason)
+            self._ended.append((self.clock.mono_ns(), Entity.JOB, job))
+            return self._ask(Move(self.session, Entity.JOB, job, Job.QUEUED, job=job, reason=reason))
+
+    # -- attempts ---------------------------------------------------------------------------------------------------
+
+    def new_attempt(self, job: str, partition: int = 0) -> AttemptKey | None:
+        """A new attempt at a partition, pending; None when that is refused (the job ended, or one is open)."""
+        with self._timed():
+            key = AttemptKey(job, partition, self._state.latest.get(f"{job}:{partition}", 0) + 1)
+            if not self._attempt(key, Attempt.PENDING):
+                return None
+            self._attempts.setdefault(job, []).append(key)
+            return key
+
+    def reserved(self, key: AttemptKey, detail: JsonObject | None = None) -> bool:
+        """It may take its memory: `bytes` in the detail."""
+        return self._step(key, Attempt.RESERVED, detail=detail)
+
+    def partition_synth_start(self, key: AttemptKey) -> bool:
+        """Its witness and a, b, c are being computed."""
+        return self._step(key, Attempt.SYNTHESIZING)
+
+    def partition_synth_end(self, key: AttemptKey) -> bool:
+        """It is ready for a device."""
+        return self._step(key, Attempt.READY)
+
+    def partition_gpu_start(self, key: AttemptKey, worker: str) -> bool:
+        """A worker claims it: from now on it is the worker's front."""
+        return self._step(key, Attempt.CLAIMED, worker=worker)
+
+    def device_wait(self, key: AttemptKey) -> bool:
+        """Its worker waits for the device."""
+        return self._step(key, Attempt.DEVICE_WAIT)
+
+    def device_start(self, key: AttemptKey) -> bool:
+        """Its worker holds the device."""
+        return self._step(key, Attempt.DEVICE)
+
+    def handoff(self, key: AttemptKey, detail: JsonObject | None = None) -> bool:
+        """Split proving: the device's outputs are ready, the worker is free, the tail runs elsewhere."""
+        return self._record(key, Attempt.FINALIZING, detail=detail)
+
+    def finishing(self, key: AttemptKey, detail: JsonObject | None = None) -> bool:
+        """Synchronous proving: the device's outputs are ready, the worker computes the tail."""
+        return self._record(key, Attempt.FINISHING, detail=detail)
+
+    def partition_gpu_end(self, key: AttemptKey, detail: JsonObject | None = None) -> bool:
+        """Its proof is verified: done; or, when the job ended meanwhile, cancelled (then the answer is False)."""
+        with self._timed():
+            stop = self._stop_word(key)
+            if stop is not None and self._view(key).state in _AFTER_DEVICE:
+                self._attempt(key, stop, reason=self._stop_reason(key), detail=detail or {})
+                return False
+            return self._attempt(key, Attempt.DONE, detail=detail or {})
+
+    def partition_failed(self, key: AttemptKey, error: BaseException) -> bool:
+        """It failed, for `error`."""
+        code, text = describe(error)
+        return self._record(key, Attempt.FAILED, reason=code, detail={"error": text})
+
+    def partition_skipped(self, key: AttemptKey, reason: str) -> bool:
+        """It is not needed any more (`result_arrived`)."""
+        return self._record(key, Attempt.SKIPPED, reason=reason)
+
+    def may_claim(self, worker: str) -> bool:
+        """Whether the worker may claim something now; asking is no anomaly."""
+        return self.read(lambda state: claim_refusal(state, worker) is None)
+
+    def is_open(self, key: AttemptKey) -> bool:
+        """Whether the attempt exists and has not ended, and neither has its job."""
+        with self._lock:
+            return self._view(key).state not in ATTEMPT_ENDS | {""} and self._stop_word(key) is None
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def set_queue_depth(self, depth: int | None) -> None:
+        """How many jobs wait to be claimed, as far as the prover knows; a gauge."""
+        self._depth = depth
+
+    def snapshot(self) -> FleetState:
+        """The state of this moment, independent of later ones."""
+        with self._lock:
+            return self._state.copy()
+
+    def read(self, question: Callable[[FleetState], T]) -> T:
+        """The answer to a quick question about the live state."""
+        with self._lock:
+            return question(self._state)
+
+    def gauges(self) -> dict[str, int]:
+        """Counts of what goes on now."""
+        gauges = self.snapshot().gauges()
+        return gauges if self._depth is None else {**gauges, "queue_depth": self._depth}
+
+    # -- inside the lock --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        with self._lock:
+            start = time.perf_counter_ns()
+            try:
+                yield
+            finally:
+                self.spent_ns += time.perf_counter_ns() - start
+
+    def _ask(self, move: Move) -> bool:
+        """Decide, apply and publish one move."""
+        self.calls += 1
+        made = decide(
+            self._state, move, seq=self._seq + 1, at_us=self.clock.now_us(), mono_ns=self.clock.mono_ns()
+        )  # fmt: skip
+        if isinstance(made, Transition):
+            self._seq = made.seq
+            apply(self._state, made)
+        for sink in self._sinks:
+            sink(made)
+        return isinstance(made, Transition)
+
+    def _attempt(self, key: AttemptKey, new: Attempt, **more: Any) -> bool:
+        return self._ask(Move(
+            self.session, Entity.ATTEMPT, key.id, new, key.job, key.partition, key.number,
+            more.pop("worker", None) or self._view(key).worker, **more,
+        ))  # fmt: skip
+
+    def _view(self, key: AttemptKey) -> View:
+        return self._state.get(Entity.ATTEMPT, key.id)
+
+    def _stop_word(self, key: AttemptKey) -> Attempt | None:
+        """How an attempt ends when its job ended before it: None while the job is open."""
+        job = self._state.get(Entity.JOB, key.job).state
+        if job not in JOB_ENDS:
+            return None
+        dropped = job == Job.CANCELLED or self._view(key).state in _AFTER_DEVICE
+        return Attempt.CANCELLED if dropped else Attempt.SKIPPED
+
+    def _stop_reason(self, key: AttemptKey) -> str:
+        return f"job_{self._state.get(Entity.JOB, key.job).state}"
+
+    def _forget(self) -> None:
+        """Drop what ended longer ago than the retention, so that the live state stays small."""
+        limit = self.clock.mono_ns() - self._retention_ns
+        for _ in range(len(self._ended)):
+            since, entity, name = self._ended.popleft()
+            if since > limit:
+                self._ended.appendleft((since, entity, name))
+                return
+            if any(self._view(key).state not in ATTEMPT_ENDS for key in self._attempts.get(name, ())):
+                self._ended.append((self.clock.mono_ns(), entity, name))
+            elif self._state.get(entity, name).state not in JOB_LEASED:  # else it was claimed again
+                self._drop(entity, name)
+
+    def _drop(self, entity: Entity, name: str) -> None:
+        self._state.views[entity].pop(name, None)
+        for key in self._attempts.pop(name, ()):
+            self._state.views[Entity.ATTEMPT].pop(key.id, None)
+            self._state.latest.pop(f"{key.job}:{key.partition}", None)
+
+    # -- with the lock ----------------------------------------------------------------------------------------------
+
+    def _move(self, entity: Entity, name: str, new: str, **more: Any) -> bool:
+        with self._timed():
+            return self._ask(Move(self.session, entity, name, new, **more))
+
+    def _record(
+        self, key: AttemptKey, new: Attempt, *, reason: str | None = None, detail: JsonObject | None = None
+    ) -> bool:
+        with self._timed():
+            return self._attempt(key, new, reason=reason, detail=detail or {})
+
+    def _step(
+        self, key: AttemptKey, new: Attempt, *, worker: str | None = None, detail: JsonObject | None = None
+    ) -> bool:
+        """A step forward; or the attempt's end, when its job has ended."""
+        with self._timed():
+            stop = self._stop_word(key)
+            if stop is None:
+                return self._attempt(key, new, worker=worker, detail=detail or {})
+            if self._view(key).state not in ATTEMPT_ENDS:
+                self._attempt(key, stop, reason=self._stop_reason(key))
+            return False
+
+    def _end_job(self, job: str, end: Job, reason: str | None, detail: JsonObject) -> bool:
+        with self._timed():
+            self._forget()
+            kind = self._state.get(Entity.JOB, job).detail.get("kind", "unknown")
+            move = Move(self.session, Entity.JOB, job, end, job=job, reason=reason, detail={"kind": kind, **detail})
+            if not self._ask(move):
+                return False
+            for key in self._attempts.get(job, ()):
+                self._sweep(key)
+            self._ended.append((self.clock.mono_ns(), Entity.JOB, job))
+            return True
+
+    def _sweep(self, key: AttemptKey) -> None:
+        view, stop = self._view(key), self._stop_word(key)
+        if stop is not None and view.state in _SWEPT and view.worker is None:
+            self._attempt(key, stop, reason=self._stop_reason(key))
+
+    def _recall(self, entity: Entity, name: str, state: str, at_us: int, detail: JsonObject) -> bool:
+        """Start from what the log has already: no move of this session."""
+        self.clock.advance_to(at_us)
+        with self._lock:
+            if not self._state.get(entity, name).state:
+                job = name if entity is Entity.JOB else None
+                self._state.views[entity][name] = View(state=state, times={state: at_us}, detail=detail, job=job)
+            return True
+
+    def _forget_later(self, entity: Entity, name: str) -> None:
+        with self._lock:
+            self._ended.append((self.clock.mono_ns(), entity, name))
