@@ -69,8 +69,8 @@ class ClaimedJob:
 class JobSource(Protocol):
     """Where jobs come from. Called by the engine's own loop alone."""
 
-    def claim(self, limit: int) -> Sequence[ClaimedJob]:
-        """Lease up to `limit` queued jobs, best first (`queues.order`).
+    def claim(self, limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
+        """Lease up to `limit` queued jobs of at least `min_priority`, best first (`attempts.Order`).
 
         Empty when there are none, when the database is away, or when nothing could be stored durably now. It may take
         one round trip to the database, bounded in time; it never raises. The tracker hears of the jobs from the engine.

@@ -1,0 +1,66 @@
+"""What the engine knows of a kind of proof: six steps. Everything else about proofs is behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from ..errors import CuzkError
+from ..states import Holding, JsonObject
+from .devices import Device
+
+Work = TypeVar("Work")  # one partition's input, checked
+Synthesized = TypeVar("Synthesized")  # its witness and a, b, c
+Pending = TypeVar("Pending")  # what the device left for the tail
+
+
+class ProofRefused(CuzkError):
+    """The proof that was made does not verify; it is not delivered."""
+
+    code = "proof_refused"
+    retryable = True  # a corrupted result of a device may come out right the next time
+
+
+class DeviceFailed(CuzkError):
+    """The device failed while it computed."""
+
+    code = "device_failed"
+    retryable = True
+
+
+class Report(Protocol):
+    """Called when a key or a program is being loaded or compiled, so that the phase can be seen."""
+
+    def __call__(self, name: str, state: Holding, detail: JsonObject, *, reason: str | None = None) -> object:
+        """`name` is key:NAME or program:NAME; detail: name, bytes, progress, device."""
+
+
+class Kind(Protocol[Work, Synthesized, Pending]):
+    """One kind of proof. All methods are called from several threads at once; each raises CuzkError when it fails."""
+
+    name: str
+    local_keys: bool  # made here: not for the chain
+
+    def load(self, request: bytes) -> Sequence[Work]:
+        """Parse and check a request in full; the work of each partition, in order."""
+
+    def synthesize(self, work: Work) -> Synthesized:
+        """The witness and its a, b, c. On the CPU, without a device's lock."""
+
+    def prepare(self, work: Work, device: Device, report: Report) -> None:
+        """Have the key and the compiled programs for `work` on `device`. Once a device: others wait for the first."""
+
+    def start(self, work: Work, synthesized: Synthesized, device: Device) -> Pending:
+        """The device phase. Called with the device's lock; returns when the device's outputs are ready."""
+
+    def finish(self, pending: Pending) -> bytes:
+        """The tail on the CPU: the proof of 192 bytes."""
+
+    def verify(self, work: Work, proof: bytes) -> None:
+        """Verify a partition's proof by a path that shares no code with the prover. Raises ProofRefused."""
+
+    def verify_delivery(self, works: Sequence[Work], proof: bytes) -> None:
+        """Parse and verify what will be delivered: 192 bytes a partition. Raises ProofRefused."""
+
+
+AnyKind = Kind[Any, Any, Any]
