@@ -7,6 +7,7 @@ it is pure Python and starts fast.
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from dataclasses import dataclass
 
@@ -161,6 +162,8 @@ def _check_size(data: bytes) -> None:
 
 def _check_json_structure(data: bytes) -> None:
     """Refuses what would become very many or deeply nested objects, before anything is built from it."""
+    if not re.match(rb"\s*\{", data):
+        raise InvalidRequest("the file is no JSON object, hence no SubmitProofRequest")
     if data.count(b"[") + data.count(b"{") > MAX_JSON_BRACKETS:
         raise InvalidRequest(f"more than {MAX_JSON_BRACKETS} objects and lists: this is no SubmitProofRequest")
     if data.count(b",") > MAX_JSON_COMMAS:

@@ -1,0 +1,145 @@
+"""Sealing a small sector: replica id, labels, encoding, trees and commitments (formats.md 7 of the specification).
+
+For samples and tests of the smallest sizes: plain Python, the whole sector in memory.
+Sources: storage-proofs-porep 19.1.0 (stacked), fr32 12.1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from . import fr, poseidon
+from .graph import StackedGraph
+from .post import prover_id
+from .shapes import SectorShape
+from .vanilla import MerkleProof, PathElement
+
+LAYERS = 2  # of the test sizes, up to 1 GiB
+_LABEL_PARENTS = 37  # parent labels hashed into a label
+
+
+@dataclass(frozen=True)
+class MerkleTree:
+    """All rows of a Poseidon tree, the leaves first, the root last; the arity of each level is the shape's."""
+
+    sector: SectorShape
+    rows: tuple[tuple[int, ...], ...]
+
+    @property
+    def root(self) -> int:
+        """The commitment."""
+        return self.rows[-1][0]
+
+    def prove(self, leaf: int) -> MerkleProof:
+        """The path from the leaf with number `leaf` to the root."""
+        path, at = [], leaf
+        for row, arity in zip(self.rows, self.sector.arities, strict=False):
+            start = at - at % arity
+            path.append(PathElement(row[start:at] + row[at + 1 : start + arity], at % arity))
+            at //= arity
+        return MerkleProof(self.root, self.rows[0][leaf], tuple(path))
+
+
+@dataclass(frozen=True)
+class SealedSector:
+    """What a storage provider keeps of a sector, and its commitments as canonical integers."""
+
+    sector_id: int
+    replica_id: bytes
+    comm_d: bytes
+    labels: tuple[tuple[bytes, ...], ...]  # by layer
+    comm_c: int
+    replica_tree: MerkleTree
+
+    @property
+    def replica(self) -> bytes:
+        """The sealed sector."""
+        return b"".join(map(fr.to_bytes, self.replica_tree.rows[0]))
+
+    @property
+    def comm_r_last(self) -> int:
+        """The root over the replica."""
+        return self.replica_tree.root
+
+    @property
+    def comm_r(self) -> int:
+        """The commitment on the chain."""
+        return poseidon.digest((self.comm_c, self.comm_r_last))
+
+
+def seal(
+    sector: SectorShape, data: bytes, *, sector_id: int, miner_id: int, ticket: bytes, registered_seal_proof: int
+) -> SealedSector:
+    """Seal `data`, padded by `pad`, of exactly a sector's size. Raises ValueError for another size."""
+    if len(data) != sector.size:
+        raise ValueError(f"{len(data)} bytes given, a sector of {sector.name} holds {sector.size}")
+    graph = StackedGraph(sector.nodes, registered_seal_proof)
+    nodes = [data[at : at + fr.SIZE] for at in range(0, len(data), fr.SIZE)]
+    comm_d = data_commitment(nodes)
+    identity = replica_id(prover_id(miner_id), sector_id, ticket, comm_d, graph.porep_id)
+    labels = label_layers(graph, identity, LAYERS)
+    columns = [poseidon.digest([_number(label) for label in column]) for column in zip(*labels, strict=True)]
+    replica = [(_number(key) + _number(node)) % fr.MODULUS for key, node in zip(labels[-1], nodes, strict=True)]
+    return SealedSector(
+        sector_id, identity, comm_d, labels, build_tree(sector, columns).root, build_tree(sector, replica)
+    )
+
+
+def replica_id(prover: bytes, sector_id: int, ticket: bytes, comm_d: bytes, porep_id: bytes) -> bytes:
+    """The 32 bytes that enter every label."""
+    return fr.clear(sha256(prover + sector_id.to_bytes(8, "big") + ticket + comm_d + porep_id).digest())
+
+
+def label_layers(graph: StackedGraph, identity: bytes, layers: int) -> tuple[tuple[bytes, ...], ...]:
+    """The labels of all nodes by layer. A node's label hashes its parents': those of the same layer, then, from the
+    second layer on, those of the layer before, repeated to 37."""
+    parents = [graph.parents(node) for node in range(graph.nodes)]
+    done: list[tuple[bytes, ...]] = []
+    for layer in range(1, layers + 1):
+        labels: list[bytes] = []
+        for node in range(graph.nodes):
+            drg, expander = parents[node][:6], parents[node][6:]
+            near = [labels[parent] for parent in drg] if node else []
+            far = [done[-1][parent] for parent in expander] if done else []
+            labels.append(_label(identity, layer, node, near, far))
+        done.append(tuple(labels))
+    return tuple(done)
+
+
+def data_commitment(nodes: Sequence[bytes]) -> bytes:
+    """comm_d: the root of the binary SHA-256 tree, each digest cleared."""
+    row = list(nodes)
+    while len(row) > 1:
+        row = [fr.clear(sha256(left + right).digest()) for left, right in zip(row[::2], row[1::2], strict=True)]
+    return row[0]
+
+
+def build_tree(sector: SectorShape, leaves: Sequence[int]) -> MerkleTree:
+    """The Poseidon tree of the sector's shape over as many leaves as it has nodes."""
+    rows = [tuple(leaves)]
+    for arity in sector.arities:
+        row = rows[-1]
+        rows.append(tuple(poseidon.digest(row[at : at + arity]) for at in range(0, len(row), arity)))
+    return MerkleTree(sector, tuple(rows))
+
+
+def pad(data: bytes) -> bytes:
+    """fr32 padding: each 254 bits of `data`, then two zero bits. 127 bytes give 128; ValueError for other multiples."""
+    if len(data) % 127:
+        raise ValueError(f"{len(data)} bytes are no multiple of 127")
+    bits = int.from_bytes(data, "little")
+    mask = (1 << 254) - 1
+    return b"".join(fr.to_bytes(bits >> at & mask) for at in range(0, len(data) * 8, 254))
+
+
+def _label(identity: bytes, layer: int, node: int, near: list[bytes], far: list[bytes]) -> bytes:
+    parents = near + far
+    repeated = parents * (_LABEL_PARENTS // max(len(parents), 1) + 1)
+    head = identity + layer.to_bytes(4, "big") + node.to_bytes(8, "big") + bytes(20)
+    return fr.clear(sha256(head + b"".join(repeated[:_LABEL_PARENTS] if node else [])).digest())
+
+
+def _number(node: bytes) -> int:
+    return int.from_bytes(node, "little")
