@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from prover.circuits import poseidon
 from prover.circuits.boolean import allocate_bits
 from prover.circuits.constraint_system import ConstraintSystem, Variable
-from prover.circuits.insertion import INSERTION_ROWS, insert
+from prover.circuits.insertion import INSERTION_ROWS, RowSelector, insert
 from prover.circuits.num import enforce_equal, inputize, pack_into_inputs
 
 
@@ -40,7 +40,7 @@ def _level(cs: ConstraintSystem, node: Variable, arity: int) -> tuple[tuple[Vari
     """The bits of one level's index, and the parent of `node`."""
     bits = allocate_bits(cs, index_bits(arity))
     siblings = [cs.alloc() for _ in range(arity - 1)]
-    children = insert(cs, node, bits, siblings)
+    children = insert(RowSelector(cs), node, bits, siblings)
     (parent,) = cs.instance(poseidon.PoseidonHash(arity), *children)
     return bits, parent
 

@@ -11,7 +11,7 @@ from prover.circuits.constraint_system import ConstraintSystem
 from prover.circuits.digest import Digest, first_different_row, r1cs_digest
 from prover.circuits.matrices import Matrices, matrices_of
 from prover.circuits.poseidon import PoseidonHash
-from prover.filecoin.shapes import GIB, KIB, MIB, PostShape, ProofKind, post_shape, sector_shape
+from prover.filecoin.shapes import KIB, MIB, PostShape, ProofKind, post_shape, sector_shape
 from tests.circuits.vectors import (
     GADGET_VECTORS,
     GADGETS,
@@ -124,13 +124,3 @@ def test_a_templates_variables_must_be_distinct() -> None:
     variable = cs.alloc()
     with pytest.raises(ValueError, match="must be distinct"):
         cs.instance(PoseidonHash(2), variable, variable)
-
-
-@pytest.mark.parametrize(
-    ("size", "sectors", "constraints"), [(32 * GIB, 2349, 125_279_217), (64 * GIB, 2300, 129_887_900)]
-)
-def test_window_post_of_production_sizes_by_one_sector(size: int, sectors: int, constraints: int) -> None:
-    shape = post_shape(ProofKind.WINDOW_POST, size)
-    one = record_post(dataclasses.replace(shape, sectors=1))
-    assert shape.sectors == sectors
-    assert one.num_constraints * sectors == constraints

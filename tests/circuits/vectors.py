@@ -14,7 +14,7 @@ from prover.circuits import por, poseidon
 from prover.circuits.boolean import allocate_bits
 from prover.circuits.constraint_system import ConstraintSystem, Gadget, Variable
 from prover.circuits.fallback_post import fallback_post
-from prover.circuits.insertion import insert
+from prover.circuits.insertion import RowSelector, insert
 from prover.circuits.matrices import Matrices
 from prover.filecoin.poseidon import GENERATION_TAG
 from prover.filecoin.shapes import PostShape, ProofKind, post_shape, sector_shape
@@ -60,7 +60,7 @@ class InsertionTest:
     def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
         element = cs.alloc()
         bits = allocate_bits(cs, por.index_bits(self.arity))
-        return insert(cs, element, bits, [cs.alloc() for _ in range(self.arity - 1)])
+        return insert(RowSelector(cs), element, bits, [cs.alloc() for _ in range(self.arity - 1)])
 
 
 @dataclass(frozen=True)
