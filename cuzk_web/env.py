@@ -20,6 +20,20 @@ def boolean(name: str, default: bool) -> bool:
     return words[value.lower()]
 
 
+def integer(name: str, default: int, low: int, high: int) -> int:
+    """A whole number from `low` to `high`."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    try:
+        number = int(value)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}") from error
+    if not low <= number <= high:
+        raise ImproperlyConfigured(f"{name} must be from {low} to {high}, not {number}")
+    return number
+
+
 def secret(name: str) -> str | None:
     """The variable, or the first line of the file that NAME_FILE points to."""
     path = os.environ.get(f"{name}_FILE")

@@ -20,7 +20,7 @@ CSRF_TRUSTED_ORIGINS = env.names("CUZK_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "daphne",
-    "django.contrib.admin",
+    "cuzk_web.accounts.admin_app.CuzkAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -29,6 +29,9 @@ INSTALLED_APPS = [
     "channels",
     "cuzk_web.fleet",
     "cuzk_web.live",
+    "cuzk_web.history",
+    "cuzk_web.submission",
+    "cuzk_web.accounts",  # the last: after a migration it hands out the permissions of the others
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -39,6 +42,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "cuzk_web.accounts.middleware.RoleRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -61,18 +65,40 @@ TEMPLATES = [
 DATABASES = {"default": env.database(os.environ.get("DATABASE_URL", "postgresql:///cuzk"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
 ]
+
+# https: by this server or by a proxy in front of it, which must then set X-Forwarded-For and X-Forwarded-Proto
+HTTPS = env.boolean("CUZK_HTTPS", False)
+PROXY_HOPS = env.integer("CUZK_PROXY_HOPS", 0, 0, 8)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PROXY_HOPS else None
+SECURE_HSTS_SECONDS = env.integer("CUZK_HSTS_SECONDS", 365 * 24 * 3600, 0, 10 * 365 * 24 * 3600) if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.boolean("CUZK_HSTS_SUBDOMAINS", False)
+SECURE_HSTS_PRELOAD = env.boolean("CUZK_HSTS_PRELOAD", False)
+SESSION_COOKIE_AGE = 3600 * env.integer("CUZK_SESSION_HOURS", 14 * 24, 1, 366 * 24)
+
+# uploads go to disk as they arrive; submission.uploads refuses what is too large, or from who may not submit
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+FILE_UPLOAD_TEMP_DIR = os.environ.get("CUZK_UPLOAD_DIR")
+DATA_UPLOAD_MAX_NUMBER_FILES = 1
+SUBMISSION_MAX_BYTES = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MAX_MIB", 128, 1, 1024)
+SUBMISSION_OPEN_JOBS = env.integer("CUZK_SUBMISSION_OPEN_JOBS", 200, 1, 1_000_000)
+SUBMISSION_BYTES_A_DAY = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MIB_A_DAY", 4096, 1, 1024 * 1024)
+
 LOGIN_URL = "login"
-LOGIN_REDIRECT_URL = "live"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+CSRF_FAILURE_VIEW = "cuzk_web.errors.csrf_failure"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = Path(os.environ.get("CUZK_STATIC_ROOT", BASE_DIR / "staticfiles"))
+STATIC_ROOT = os.environ.get("CUZK_STATIC_ROOT")  # only for `collectstatic`, where another server hands files out
 # Static files are few and small: served from where they lie, and asked for again each time (304), so that a page
 # never runs modules of two versions.
 WHITENOISE_USE_FINDERS = True

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = [path("admin/", admin.site.urls)]
+from . import health
+
+handler400 = "cuzk_web.errors.bad_request"
+handler403 = "cuzk_web.errors.permission_denied"
+handler404 = "cuzk_web.errors.not_found"
+handler500 = "cuzk_web.errors.server_error"
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("livez", health.livez, name="livez"),
+    path("readyz", health.readyz, name="readyz"),
+    path("accounts/", include("cuzk_web.accounts.urls")),
+    path("jobs/", include("cuzk_web.history.urls")),
+    path("admin/", admin.site.urls),
+]

@@ -1,0 +1,43 @@
+"""Error pages: what went wrong in one sentence, and where to go. Django's handlers point here."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.csrf import requires_csrf_token
+
+LONGEST = 2000  # characters of a message that came from the outside
+
+
+@requires_csrf_token
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400. Says which parameter is wrong."""
+    return _page(request, 400, str(exception) or "The browser sent something that this page does not understand.")
+
+
+@requires_csrf_token
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403."""
+    return _page(request, 403, str(exception) or "Your account may not do this.")
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403 for a form that was not sent from our own page, or from one that is too old."""
+    return _page(request, 403, "The form was too old, or was sent from another site. Go back, reload, and try again.")
+
+
+@requires_csrf_token
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404."""
+    text = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
+    return _page(request, 404, text or "There is nothing at this address.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500. Touches neither the database nor the account: either may be what failed."""
+    return HttpResponse(render_to_string("errors/500.html"), status=500)
+
+
+def _page(request: HttpRequest, status: int, text: str) -> HttpResponse:
+    return render(request, "errors/error.html", {"status": status, "text": text[:LONGEST]}, status=status)

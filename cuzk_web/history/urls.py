@@ -1,0 +1,14 @@
+"""Pages of the history."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from . import views
+
+urlpatterns = [
+    path("", views.job_list, name="history"),
+    path("<uuid:job_id>/", views.job_detail, name="job"),
+    path("<uuid:job_id>/proof", views.proof, name="job_proof"),
+    path("<uuid:job_id>/request", views.request_file, name="job_request"),
+]

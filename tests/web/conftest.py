@@ -1,0 +1,47 @@
+"""Three people and a stranger: ada administers, olga operates, vera views, sam has an account and no role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from cuzk_web.accounts.roles import ADMIN, OPERATOR, VIEWER
+
+PASSWORD = "correct-horse-battery"
+ROLES = {"ada": ADMIN, "olga": OPERATOR, "vera": VIEWER, "sam": None}
+
+Login = Callable[[str], Client]
+
+
+def person(name: str) -> User:
+    """The account of one of the people, made when it is not there."""
+    user, created = get_user_model().objects.get_or_create(username=name, defaults={"is_staff": name == "ada"})
+    if created:
+        user.set_password(PASSWORD)
+        user.save()
+        if ROLES[name] is not None:
+            user.groups.add(Group.objects.get(name=ROLES[name]))
+    return user
+
+
+@pytest.fixture
+def people(db: None) -> dict[str, User]:
+    """All of them."""
+    return {name: person(name) for name in ROLES}
+
+
+@pytest.fixture
+def login(people: dict[str, User]) -> Login:
+    """`login("olga")` is a browser in which olga is logged in; `login("")` one in which nobody is."""
+
+    def browser(name: str) -> Client:
+        client = Client(enforce_csrf_checks=False)
+        if name:
+            client.force_login(people[name])
+        return client
+
+    return browser
