@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class FleetConfig(AppConfig):
@@ -7,3 +8,9 @@ class FleetConfig(AppConfig):
     name = "cuzk_web.fleet"
     label = "fleet"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Grant rights whenever migrations have run, whichever they were."""
+        from . import grants
+
+        post_migrate.connect(grants.after_migrate, sender=self, dispatch_uid="fleet.grants")

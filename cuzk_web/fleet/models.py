@@ -1,8 +1,8 @@
-"""The tables that the prover and the web share. Migrations make them; who may write which is in migration 0002.
+"""The tables that the prover and the web share. Migrations make them; who may write which is in `grants`.
 
-The prover owns sessions, devices, workers, attempts, transitions, samples, anomalies, proofs and deliveries: here they
-are read-only. The web writes jobs with their inputs, and commands. Times are the database's. States are the words of
-`prover.states`; a row mirrors the fold of its transitions.
+The prover writes them all: here they are read-only. What the web may change (submit a job, ask for a command) it does
+by the functions of migration 0002. Times are the database's. States are the words of `prover.states`; a row mirrors the
+fold of its transitions, and the view `mirror` gives all of them in one shape, the fields of `states.View`.
 """
 
 from __future__ import annotations
@@ -19,47 +19,55 @@ OPEN_STATES = [state.value for state in AttemptState if state and state not in A
 FRONT_STATES = sorted(state.value for state in FRONT)
 
 
-class Session(models.Model):
+class Mirror(models.Model):
+    """What every mirrored row has: a `states.View`, column by column."""
+
+    state = models.TextField(default="")
+    state_at = models.DateTimeField(help_text="when the state was entered")
+    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970, the last time it was entered")
+    reason = models.TextField(null=True)
+    detail = models.JSONField(default=dict, help_text="merged over all transitions")
+    moved_by = models.UUIDField(null=True, help_text="session of the last transition; null when it was never moved")
+    moved_seq = models.BigIntegerField(default=0, help_text="and its number there")
+
+    class Meta:
+        abstract = True
+
+
+class Session(Mirror):
     """One life of a prover process; or the one `site` session that numbers what the web does."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     prover = models.TextField(help_text="stable name of the prover; 'site' for the web's own session")
-    state = models.TextField(default="starting")
     host = models.TextField(default="")
     pid = models.IntegerField(null=True)
     version = models.TextField(default="")
-    detail = models.JSONField(default=dict)
-    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
     head_seq = models.BigIntegerField(default=0, help_text="highest seq written")
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
     tick_at = models.DateTimeField(null=True, help_text="last sign of life of the engine's own loop")
     ended_at = models.DateTimeField(null=True)
-    reason = models.TextField(null=True)
 
     class Meta:
         db_table = "session"
 
 
-class Device(models.Model):
+class Device(Mirror):
     """A physical device of a prover."""
 
     id = models.TextField(primary_key=True, help_text="prover/ordinal")
     session = models.ForeignKey(Session, models.DO_NOTHING)
-    state = models.TextField()
     ordinal = models.IntegerField()
     name = models.TextField()
     platform = models.TextField()
     memory_total_bytes = models.BigIntegerField(null=True)
-    detail = models.JSONField(default=dict)
-    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
 
     class Meta:
         db_table = "device"
 
 
-class Worker(models.Model):
+class Worker(Mirror):
     """A worker by its stable identity; `display_id` is the number n of its label Wn."""
 
     id = models.TextField(primary_key=True, help_text="prover/ordinal/sub")
@@ -70,13 +78,14 @@ class Worker(models.Model):
     sub_id = models.IntegerField()
     display_id = models.IntegerField()
     epoch = models.IntegerField(default=1)
-    state = models.TextField()
     admin = models.TextField(default="enabled")
     admin_reason = models.TextField(null=True)
     admin_by = models.TextField(null=True)
     admin_at = models.DateTimeField(null=True)
-    state_at = models.DateTimeField()
-    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
+    admin_times = models.JSONField(default=dict)
+    admin_detail = models.JSONField(default=dict)
+    admin_moved_by = models.UUIDField(null=True)
+    admin_moved_seq = models.BigIntegerField(default=0)
 
     class Meta:
         db_table = "worker"
@@ -86,22 +95,17 @@ class Worker(models.Model):
         return f"W{self.display_id} ({self.id})"
 
 
-class Holding(models.Model):
+class Holding(Mirror):
     """A key or a compiled program that a prover holds, or is loading or compiling."""
 
     id = models.TextField(primary_key=True, help_text="prover:key:NAME or prover:program:NAME")
     session = models.ForeignKey(Session, models.DO_NOTHING)
-    state = models.TextField()
-    state_at = models.DateTimeField()
-    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
-    reason = models.TextField(null=True)
-    detail = models.JSONField(default=dict)
 
     class Meta:
         db_table = "holding"
 
 
-class Job(models.Model):
+class Job(Mirror):
     """A proof that somebody asked for."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
@@ -118,20 +122,18 @@ class Job(models.Model):
     partition_index = models.IntegerField(default=0)
     partitions = models.IntegerField()
     partitions_done = models.IntegerField(default=0)
-    state = models.TextField(default="queued")
-    state_at = models.DateTimeField()
     submitted_by = models.TextField()
     submitted_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     session = models.ForeignKey(Session, models.DO_NOTHING, null=True, help_text="who holds the lease")
     lease_epoch = models.IntegerField(default=0, help_text="how often it was leased")
+    losses = models.IntegerField(default=0, help_text="how often its session was lost")
     error_code = models.TextField(null=True)
     error_message = models.TextField(null=True)
     retry_of = models.ForeignKey("self", models.DO_NOTHING, null=True)
     local_keys = models.BooleanField(null=True, help_text="proved with keys made locally: not for the chain")
     timings = models.JSONField(default=dict, help_text="milliseconds by phase")
-    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
 
     class Meta:
         db_table = "job"
@@ -161,20 +163,15 @@ class JobInput(models.Model):
         db_table = "job_input"
 
 
-class Attempt(models.Model):
+class Attempt(Mirror):
     """One attempt at one partition."""
 
     id = models.TextField(primary_key=True, help_text="job:partition:attempt_no")
-    job = models.ForeignKey(Job, models.CASCADE)
+    job = models.ForeignKey(Job, models.CASCADE, db_index=False)  # attempt_identity begins with it
     partition = models.IntegerField()
     attempt_no = models.IntegerField()
-    session = models.ForeignKey(Session, models.DO_NOTHING)
-    worker = models.ForeignKey(Worker, models.DO_NOTHING, null=True, db_constraint=False)
-    state = models.TextField()
-    state_at = models.DateTimeField()
-    times = models.JSONField(default=dict, help_text="state -> microseconds since 1970")
-    reason = models.TextField(null=True)
-    detail = models.JSONField(default=dict)
+    session = models.ForeignKey(Session, models.DO_NOTHING, db_index=False)
+    worker = models.ForeignKey(Worker, models.DO_NOTHING, null=True, db_constraint=False, db_index=False)
 
     class Meta:
         db_table = "attempt"
@@ -192,8 +189,8 @@ class Attempt(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["job", "partition"], name="attempt_job"),
             models.Index(fields=["worker", "-state_at"], name="attempt_worker"),
+            models.Index(fields=["session"], name="attempt_open", condition=models.Q(state__in=OPEN_STATES)),
         ]
 
 
@@ -201,7 +198,8 @@ class Transition(models.Model):
     """The event log: everything that any page shows is a fold of it. Dense `seq` from 1 in each session."""
 
     pk = models.CompositePrimaryKey("session", "seq")
-    session = models.ForeignKey(Session, models.CASCADE)
+    # no constraint: the journal holds the session's row when it writes, and 20,000 checks a second cost
+    session = models.ForeignKey(Session, models.CASCADE, db_constraint=False, db_index=False)
     seq = models.BigIntegerField()
     at = models.DateTimeField()
     mono_ns = models.BigIntegerField()
@@ -225,7 +223,7 @@ class Proof(models.Model):
     """A verified proof of one partition: a fact, stored once, whoever brings it."""
 
     pk = models.CompositePrimaryKey("job", "partition")
-    job = models.ForeignKey(Job, models.CASCADE)
+    job = models.ForeignKey(Job, models.CASCADE, db_index=False)
     partition = models.IntegerField()
     proof = models.BinaryField()
     attempt_no = models.IntegerField()
@@ -277,7 +275,7 @@ class Anomaly(models.Model):
         db_table = "anomaly"
 
 
-class Command(models.Model):
+class Command(Mirror):
     """What a person asked a prover to do; the prover executes it and answers."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
@@ -285,7 +283,6 @@ class Command(models.Model):
     target = models.TextField(help_text="id of the worker or job")
     prover = models.TextField(help_text="who shall execute it")
     arguments = models.JSONField(default=dict)
-    state = models.TextField(default="pending")
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True)
     requested_by_name = models.TextField(help_text="kept even when the account goes")
     requested_at = models.DateTimeField()
