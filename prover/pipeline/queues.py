@@ -83,6 +83,12 @@ class Slots:
             self._free -= 1
             return True
 
+    def wait(self) -> bool:
+        """Wait until a place is free, without taking it; False once closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free > 0 or self._closed)
+            return not self._closed
+
     def release(self) -> None:
         """Give a place back."""
         with self._changed:

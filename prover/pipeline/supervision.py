@@ -7,7 +7,24 @@ from collections.abc import Callable
 
 import structlog
 
+from ..errors import CuzkError
+
 log = structlog.get_logger(__name__)
+
+
+class ThreadDied(CuzkError):
+    """The thread that worked on this died."""
+
+    code = "worker_died"
+    retryable = True
+
+    @classmethod
+    def of(cls, error: BaseException) -> ThreadDied:
+        """For the death that `error` caused."""
+        died = cls(f"the thread that worked on this died: {type(error).__name__}: {error}")
+        died.__cause__ = error
+        return died
+
 
 _PAUSE_S = (0.0, 0.1, 0.5, 2.0, 5.0)  # before the n-th restart in a row
 

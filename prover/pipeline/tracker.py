@@ -36,11 +36,13 @@ from ..states import (
     apply,
     claim_refusal,
     decide,
+    unproven,
 )
 from .allocator import DeviceInfo, WorkerSlot
 from .attempts import AttemptKey
 from .clock import Clock
 from .sources import EngineCommand, JobInfo, PriorAttempt
+from .timings import timings
 
 #: takes every transition and every refused move, in order, under the tracker's lock: it must return at once
 Sink = Callable[[Transition | Refused], None]
@@ -48,6 +50,7 @@ T = TypeVar("T")
 
 RETENTION_S = 600.0  # how long an ended job stays in the live state
 _SWEPT = frozenset({Attempt.PENDING, Attempt.RESERVED, Attempt.READY})  # nobody works on these: they end with their job
+_GIVEN_UP = frozenset({Attempt.CANCELLED, Attempt.SKIPPED, Attempt.LOST})  # by the tracker, whoever works on it
 _AFTER_DEVICE = frozenset({Attempt.FINALIZING, Attempt.FINISHING})
 
 
@@ -70,11 +73,17 @@ class StatusTracker:
         self._state = FleetState()
         self._lock = threading.Lock()
         self._seq = 0
+        self._frozen = False
         self._depth: int | None = None
         self._attempts: dict[str, list[AttemptKey]] = {}  # job -> its attempts in this session
         self._ended: deque[tuple[int, Entity, str]] = deque()  # (monotonic ns, what) to forget when retention is over
         self.calls = 0  # moves asked for, and the time they took: what tracking costs
         self.spent_ns = 0
+
+    def freeze(self) -> None:
+        """Make no move any more: the session is over, whatever its threads still want to say."""
+        with self._lock:
+            self._frozen = True
 
     # -- the session, its devices and workers -----------------------------------------------------------------------
 
@@ -214,6 +223,13 @@ class StatusTracker:
         """A worker claims it: from now on it is the worker's front."""
         return self._step(key, Attempt.CLAIMED, worker=worker)
 
+    def claim_unsynthesised(self, key: AttemptKey, worker: str) -> bool:
+        """The monolithic loop: a worker takes a pending attempt for all phases; False, and no trace, if it may not."""
+        with self._timed():
+            if claim_refusal(self._state, worker) is not None or self._stop_word(key) is not None:
+                return False
+            return self._attempt(key, Attempt.RESERVED) and self._attempt(key, Attempt.CLAIMED, worker=worker)
+
     def device_wait(self, key: AttemptKey) -> bool:
         """Its worker waits for the device."""
         return self._step(key, Attempt.DEVICE_WAIT)
@@ -248,6 +264,12 @@ class StatusTracker:
         """It is not needed any more (`result_arrived`)."""
         return self._record(key, Attempt.SKIPPED, reason=reason)
 
+    def skip_if_waiting(self, key: AttemptKey, reason: str) -> bool:
+        """Skip an attempt that nobody works on; whether it was one."""
+        with self._timed():
+            view = self._view(key)
+            return view.state in _SWEPT and view.worker is None and self._attempt(key, Attempt.SKIPPED, reason=reason)
+
     def may_claim(self, worker: str) -> bool:
         """Whether the worker may claim something now; asking is no anomaly."""
         return self.read(lambda state: claim_refusal(state, worker) is None)
@@ -256,6 +278,19 @@ class StatusTracker:
         """Whether the attempt exists and has not ended, and neither has its job."""
         with self._lock:
             return self._view(key).state not in ATTEMPT_ENDS | {""} and self._stop_word(key) is None
+
+    def is_cancelled(self, job: str) -> bool:
+        """Whether somebody cancelled the job."""
+        return self.read(lambda state: state.get(Entity.JOB, job).state == Job.CANCELLED)
+
+    def all_proven(self, job: str) -> bool:
+        """Whether no partition's attempt is open, failed or cancelled."""
+        return self.read(lambda state: not unproven(state, job))
+
+    def timings(self, job: str) -> dict[str, int]:
+        """Milliseconds by phase until now."""
+        with self._lock:
+            return timings(self._state, job, [key.id for key in self._attempts.get(job, ())])
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -291,6 +326,8 @@ class StatusTracker:
 
     def _ask(self, move: Move) -> bool:
         """Decide, apply and publish one move."""
+        if self._frozen:
+            return False
         self.calls += 1
         made = decide(
             self._state, move, seq=self._seq + 1, at_us=self.clock.now_us(), mono_ns=self.clock.mono_ns()
@@ -356,12 +393,12 @@ class StatusTracker:
     def _step(
         self, key: AttemptKey, new: Attempt, *, worker: str | None = None, detail: JsonObject | None = None
     ) -> bool:
-        """A step forward; or the attempt's end, when its job has ended."""
+        """A step forward; or the attempt's end, when its job has ended; or nothing, when the tracker has ended it."""
         with self._timed():
             stop = self._stop_word(key)
-            if stop is None:
+            if stop is None and self._view(key).state not in _GIVEN_UP:
                 return self._attempt(key, new, worker=worker, detail=detail or {})
-            if self._view(key).state not in ATTEMPT_ENDS:
+            if stop is not None and self._view(key).state not in ATTEMPT_ENDS:
                 self._attempt(key, stop, reason=self._stop_reason(key))
             return False
 

@@ -3,7 +3,7 @@
 The engine, the journal, the web's page and replay, and the tests all use these same functions.
 """
 
-from .decide import Move, Refused, claim_refusal, decide
+from .decide import Move, Refused, claim_refusal, decide, unproven
 from .enums import (
     ATTEMPT_ENDS,
     FRONT,
@@ -27,5 +27,6 @@ from .transition import JsonObject, Transition, attempt_id, device_id, worker_id
 __all__ = [
     "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "JOB_LEASED", "Activity", "Admin", "Anomaly", "Attempt", "Command", "Entity",
     "FleetState", "Holding", "Job", "JsonObject", "Lifecycle", "Move", "Refused", "Transition", "View", "apply",
-    "attempt_id", "claim_refusal", "decide", "device_id", "fold", "from_json", "legal", "worker_id",
+    "attempt_id", "claim_refusal", "decide", "device_id", "fold", "from_json", "legal", "unproven",
+    "worker_id",
 ]  # fmt: skip

@@ -172,17 +172,20 @@ def _guard_job(state: FleetState, move: Move, old: View) -> Anomaly | None:
     if old.state in JOB_LEASED and _is_foreign(move, old) and not _is_gone(state, old.session):
         return Anomaly.STALE_SESSION
     if move.new in (Job.ASSEMBLING, Job.DONE):
-        proven = all(_is_proven(state, move.entity_id, partition) for partition in _partitions(old))
-        return None if proven else Anomaly.PARTITION_UNPROVEN
+        return Anomaly.PARTITION_UNPROVEN if unproven(state, move.entity_id) else None
     return None
 
 
-def _partitions(job: View) -> range:
-    return range(int(job.detail.get("partitions", 1)))
+def unproven(state: FleetState, job: str) -> list[int]:
+    """The partitions of a job whose newest attempt is open, failed or cancelled.
+
+    The others are done; or their proof came from elsewhere: the newest attempt was skipped or lost, or is not known.
+    """
+    partitions = int(state.get(Entity.JOB, job).detail.get("partitions", 1))
+    return [partition for partition in range(partitions) if not _is_proven(state, job, partition)]
 
 
 def _is_proven(state: FleetState, job: str, partition: int) -> bool:
-    """Done; or its proof came from elsewhere: then its last attempt was skipped or lost, or is not of this session."""
     latest = state.latest.get(f"{job}:{partition}", 0)
     current = state.get(Entity.ATTEMPT, attempt_id(job, partition, latest)).state
     return current in ("", Attempt.DONE, Attempt.SKIPPED, Attempt.LOST)

@@ -1,0 +1,209 @@
+"""The engine: claims jobs, and runs the threads that prove them, by the pipeline or the monolithic loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from ..states import Admin, FleetState, JsonObject
+from .allocator import WorkerSlot, allocate
+from .commands import Commands
+from .devices import Device
+from .finalizer import FinalizerPool
+from .jobs import JobBook
+from .kinds import AnyKind
+from .monolithic import MonolithicWorker
+from .queues import Slots
+from .sources import EngineCommand, JobSource, ResultStore
+from .supervision import SupervisedThread
+from .synthesis import SynthesisPool
+from .tracker import StatusTracker
+from .workers import PipelineWorker, Worker
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 1.0  # for jobs, when nobody says that there are some; the engine's tick too
+CLAIM_LIMIT_S = 10.0  # a claim's one round trip to the database ends sooner, one way or the other
+LOADERS = 2  # jobs that are parsed and checked at a time, so that one large request delays no urgent one
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How the engine proves."""
+
+    pipeline: bool = True  # False: the monolithic loop
+    split: bool = True  # False: workers compute their own tails
+    workers_per_device: int = 2  # 1 in the monolithic loop
+    synthesis_threads: int = 1
+
+    @property
+    def per_device(self) -> int:
+        """The workers that a device gets."""
+        return self.workers_per_device if self.pipeline else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What people wanted of a worker in earlier sessions."""
+
+    admin: Admin
+    at_us: int
+
+
+class Engine:
+    """One session's work. Devices and kinds may outlive it; everything else is its own."""
+
+    def __init__(
+        self, tracker: StatusTracker, devices: Sequence[Device], kinds: Mapping[str, AnyKind], source: JobSource,
+        results: ResultStore, options: EngineOptions | None = None, *, on_tick: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.tracker = tracker
+        self.options = options or EngineOptions()
+        self.lost = threading.Event()  # the session is no longer ours
+        self._devices = {device.info.id: device for device in devices}
+        self._source = source
+        self._on_tick = on_tick
+        self._worker_slots = allocate([device.info for device in devices], self.options.per_device)
+        self._lookahead = len(self._worker_slots) + self.options.synthesis_threads
+        self._places = Slots(self._lookahead)
+        self._loaders = ThreadPoolExecutor(LOADERS, thread_name_prefix="loader")
+        self.book = JobBook(tracker, kinds, results, self._places, self.wake, self._loaders.submit)
+        self._finalizers = FinalizerPool(self.book, max(1, len(self._worker_slots)))
+        self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
+        self._workers = [self._worker(slot) for slot in self._worker_slots]
+        self._commands = Commands(tracker, self.book, frozenset(w.slot.id for w in self._workers), self._recheck)
+        self._claims = SupervisedThread("engine", self._loop, lambda error: None)
+        self._woken = threading.Event()
+        self._claiming = threading.Lock()
+        self._accepting = True
+        self._running = True
+
+    def _worker(self, slot: WorkerSlot) -> Worker:
+        device = self._devices[slot.device.id]
+        if not self.options.pipeline:
+            return MonolithicWorker(slot, device, self.book)
+        return PipelineWorker(
+            slot, device, self.book, self._places, self._finalizers, split=self.options.split
+        )  # fmt: skip
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def start(self, session: JsonObject, wishes: Mapping[str, Wish] | None = None) -> None:
+        """Register everything and begin. `session` is the detail of the session's first transition."""
+        self.tracker.session_starting({**session, "pipeline": self.options.pipeline, "split": self.options.split})
+        for worker, wish in (wishes or {}).items():
+            self.tracker.recall_admin(worker, wish.admin, wish.at_us)
+        self.tracker.register_workers([device.info for device in self._devices.values()], self._worker_slots)
+        for each in self._workers:
+            each.supervised.start()
+        if self.options.pipeline:
+            self._synthesis.start()
+        self.tracker.session_online()
+        self._claims.start()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Claim nothing more, give back what nobody works on, finish the rest; whether that was done in time."""
+        with self._claiming:
+            self._accepting = False
+        self.book.release("draining", started=False)
+        return self.book.wait_until_empty(timeout)
+
+    def stop(self, reason: str = "stopped") -> None:
+        """End in order, after `drain`: wait for what runs, then say that all is stopped."""
+        self._close()
+        self._claims.join()
+        for worker in self._workers:
+            worker.supervised.join()
+        if self.options.pipeline:
+            self._synthesis.join()
+        self._finalizers.stop()
+        self._loaders.shutdown()
+        self._say_stopped(reason)
+
+    def abort(self, reason: str = "aborted") -> None:
+        """End now: what is open is given back; threads that compute are left behind and heard no more."""
+        self._close()
+        self._claims.join(CLAIM_LIMIT_S)
+        self.book.release(reason, started=True)
+        self._finalizers.abandon()
+        self._loaders.shutdown(wait=False, cancel_futures=True)
+        self._say_stopped(reason)
+
+    def _close(self) -> None:
+        self._accepting = self._running = False
+        self._claims.stop()
+        self.wake()
+        self._synthesis.stop()
+        self.book.ready.close()
+        for worker in self._workers:
+            worker.close()
+
+    def _say_stopped(self, reason: str) -> None:
+        for worker in self._workers:
+            self.tracker.worker_stopped(worker.slot.id, reason)
+        for device in self._devices:
+            self.tracker.device_stopped(device, reason)
+        self.tracker.session_stopped(reason)
+        self.tracker.freeze()
+
+    # -- what the journal calls -------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._woken.set()
+
+    def command(self, command: EngineCommand) -> None:
+        """Execute a command once and answer it."""
+        self._commands.execute(command)
+
+    def result_arrived(self, job: str, partition: int, proof: bytes) -> None:
+        """A verified proof of a partition came from elsewhere. Raises ProofRefused when it does not verify."""
+        self.book.result_arrived(job, partition, proof)
+
+    def session_lost(self, reason: str) -> None:
+        """The lease is gone. Nothing more is said in this session's name; proofs that still come are kept as facts."""
+        log.error("session lost", session=self.tracker.session, reason=reason)
+        self.tracker.freeze()
+        self._close()
+        self._loaders.shutdown(wait=False, cancel_futures=True)
+        self.lost.set()
+
+    # -- claims -----------------------------------------------------------------------------------------------------
+
+    def _loop(self, _epoch: int) -> None:
+        while self._running:
+            self._woken.clear()
+            self._on_tick()
+            with self._claiming:
+                if self._accepting:
+                    self._claim()
+            self._woken.wait(LOOK_EVERY_S)
+
+    def _claim(self) -> None:
+        """Claim what can start soon: as many jobs as workers lack partitions, or one more urgent than all that wait."""
+        able = self.tracker.read(self._able)
+        room = able - self.book.unstarted()
+        best = self.book.pending.best()
+        claimed = []
+        if room > 0:
+            claimed = list(self._source.claim(room))
+        elif able > 0 and best is not None:
+            claimed = list(self._source.claim(1, min_priority=1 - best.urgency))
+        for job in claimed:
+            run = self.book.admit(job)
+            if run is not None:
+                self._loaders.submit(self.book.load, run)
+        self.tracker.set_queue_depth(self._source.depth())
+
+    def _able(self, state: FleetState) -> int:
+        """How many workers take work, now or once they are done with what they do."""
+        return sum(state.admin(worker.id) == Admin.ENABLED for worker in self._worker_slots)
+
+    def _recheck(self) -> None:
+        self.book.ready.recheck()
+        self.book.pending.recheck()
+        self.wake()

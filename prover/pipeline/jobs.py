@@ -1,0 +1,301 @@
+"""The jobs that this session holds, from claim to end: loading, attempts, retries, assembly, delivery."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from ..errors import CuzkError, InvalidRequest, UnsupportedProof
+from ..states import Attempt
+from .assembler import Assembler
+from .attempts import AttemptKey, Order, order
+from .kinds import AnyKind
+from .queues import PriorityQueue, Slots
+from .sources import ClaimedJob, JobInfo, ResultStore
+from .tracker import StatusTracker
+
+log = structlog.get_logger(__name__)
+
+MAX_RETRIES = 2  # automatic ones: of a partition in a session, and of a job whose session was lost
+RESULT_ARRIVED = "result_arrived"
+
+
+class RetriesExhausted(CuzkError):
+    """The job was given up after its automatic retries."""
+
+    code = "retries_exhausted"
+
+
+@dataclass(slots=True)
+class JobRun:
+    """A job while it is here. `lock` guards what follows it; no call that takes long is made with it."""
+
+    claimed: ClaimedJob
+    kind: AnyKind
+    assembler: Assembler
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    works: Sequence[Any] = ()
+    loaded: bool = False
+    started: bool = False  # somebody works, or has worked, on a partition
+    ended: bool = False  # decided here: done, failed, cancelled or given up
+    failures: dict[int, int] = field(default_factory=dict)  # partition -> retries made
+    current: dict[int, AttemptKey] = field(default_factory=dict)  # partition -> its newest attempt
+
+    @property
+    def info(self) -> JobInfo:
+        """What is known from the submission."""
+        return self.claimed.info
+
+
+@dataclass(slots=True)
+class Task:
+    """An attempt on its way through the queues; `synthesized` is there from ready until the device has worked."""
+
+    run: JobRun
+    key: AttemptKey
+    order: Order
+    synthesized: Any = None
+    pending: Any = None  # what the device left for the tail
+
+    @property
+    def work(self) -> Any:
+        """The partition's input."""
+        return self.run.works[self.key.partition]
+
+    @property
+    def result_arrived(self) -> bool:
+        """Whether the partition has a proof already, from elsewhere."""
+        return self.run.assembler.has(self.key.partition)
+
+
+class JobBook:
+    """All jobs of the session. Each method may be called from any thread."""
+
+    def __init__(
+        self, tracker: StatusTracker, kinds: Mapping[str, AnyKind], results: ResultStore, slots: Slots,
+        changed: Callable[[], None] = lambda: None, defer: Callable[[Callable[[], None]], object] = lambda call: call(),
+    ) -> None:  # fmt: skip
+        self.tracker = tracker
+        self.pending: PriorityQueue[Task] = PriorityQueue()
+        self.ready: PriorityQueue[Task] = PriorityQueue()
+        self._kinds = kinds
+        self._results = results
+        self._slots = slots
+        self._changed = changed
+        self._defer = defer  # runs a call that may take long elsewhere
+        self._runs: dict[str, JobRun] = {}
+        self._ended = threading.Condition()
+
+    # -- in ---------------------------------------------------------------------------------------------------------
+
+    def admit(self, claimed: ClaimedJob) -> JobRun | None:
+        """Register a claimed job; the caller then has it loaded. None when it cannot be tried (it has failed then)."""
+        info = claimed.info
+        self.tracker.register_job(info, claimed.attempts)
+        if not self.tracker.job_loading(info.id):
+            return None
+        kind = self._kinds.get(info.kind)
+        if kind is None:
+            self.tracker.job_completed(
+                info.id, UnsupportedProof(f"no such kind of proof here: {info.kind!r}", field="kind")
+            )
+            return None
+        if claimed.losses > MAX_RETRIES:
+            self.tracker.job_completed(info.id, RetriesExhausted(f"its prover was lost {claimed.losses} times"))
+            return None
+        run = JobRun(claimed, kind, Assembler(info.partitions))
+        with self._ended:
+            self._runs[info.id] = run
+        return run
+
+    def load(self, run: JobRun) -> None:
+        """Parse and check the request, then queue an attempt for each partition that has no proof."""
+        try:
+            works = run.kind.load(run.claimed.request)
+            if len(works) != run.info.partitions:
+                raise InvalidRequest(f"the request has {len(works)} partitions, its job {run.info.partitions}")
+        except BaseException as error:
+            self._fail(run, error)
+            return
+        with run.lock:
+            if run.ended:
+                return
+            run.works, run.loaded = works, True
+            self.tracker.job_running(run.info.id, {"local_keys": run.kind.local_keys})
+            for partition in range(run.info.partitions):
+                self._begin(run, partition)
+        self._deliver_if_complete(run)
+
+    def _begin(self, run: JobRun, partition: int) -> None:
+        proof, prior = run.claimed.proofs.get(partition), run.claimed.attempts.get(partition)
+        if proof is not None:
+            run.assembler.insert(partition, proof)
+            if prior is None or prior.state != Attempt.DONE:
+                self._skip_new(run, partition)
+        else:
+            self._queue(run, partition)
+
+    def _skip_new(self, run: JobRun, partition: int) -> None:
+        """Show a partition as settled whose proof came late, after its attempt had been declared lost."""
+        key = self.tracker.new_attempt(run.info.id, partition)
+        if key is not None:
+            self.tracker.partition_skipped(key, RESULT_ARRIVED)
+
+    def _queue(self, run: JobRun, partition: int) -> None:
+        key = self.tracker.new_attempt(run.info.id, partition)
+        if key is not None:
+            run.current[partition] = key
+            place = order(run.info, partition)
+            self.pending.put(place, Task(run, key, place))
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    def proved(self, task: Task, proof: bytes) -> None:
+        """A verified proof of a partition: a fact, kept even when its job failed; not when it was cancelled."""
+        run, partition = task.run, task.key.partition
+        with run.lock:
+            if task.result_arrived:
+                self.tracker.partition_skipped(task.key, RESULT_ARRIVED)
+            else:
+                if not self.tracker.is_cancelled(run.info.id):
+                    self._results.put_proof(run.info.id, partition, task.key.number, proof)
+                self.tracker.partition_gpu_end(task.key)
+                run.assembler.insert(partition, proof)
+        self._deliver_if_complete(run)
+
+    def failed(self, task: Task, error: BaseException) -> None:
+        """An attempt failed: another one is made when that may help, else the job fails."""
+        run, partition = task.run, task.key.partition
+        log.warning("attempt failed", attempt=task.key.id, error=str(error), exc_info=error)
+        with run.lock:
+            if task.result_arrived:
+                self.tracker.partition_skipped(task.key, RESULT_ARRIVED)
+            else:
+                self.tracker.partition_failed(task.key, error)
+                if not run.ended and not self._retry(run, partition, error):
+                    self._fail(run, error)
+        if not run.ended:  # the caller may hold a device
+            self._defer(lambda: self._deliver_if_complete(run))
+
+    def _retry(self, run: JobRun, partition: int, error: BaseException) -> bool:
+        made = run.failures.get(partition, 0)
+        if not getattr(error, "retryable", False) or made >= MAX_RETRIES:
+            return False
+        run.failures[partition] = made + 1
+        self._queue(run, partition)
+        return True
+
+    def result_arrived(self, job: str, partition: int, proof: bytes) -> None:
+        """A proof of a partition came from elsewhere: verify it, then skip the attempt that is open."""
+        run = self._runs.get(job)
+        if run is None or not run.loaded or run.assembler.has(partition):
+            return
+        run.kind.verify(run.works[partition], proof)
+        with run.lock:
+            if run.ended:
+                return
+            run.assembler.insert(partition, proof)
+            key = run.current.get(partition)
+            if key is not None:
+                self.tracker.skip_if_waiting(key, RESULT_ARRIVED)
+        self._discard(lambda task: task.key == key)
+        self._deliver_if_complete(run)
+
+    # -- ends -------------------------------------------------------------------------------------------------------
+
+    def cancel(self, job: str, *, by: str) -> bool:
+        """Cancel a job: what waits ends at once, what runs runs out. False when it is not here (any more)."""
+        run = self._runs.get(job)
+        if run is None:
+            return False
+        with run.lock:
+            if run.ended:
+                return False
+            run.ended = True
+            self.tracker.job_cancelled(job, by=by)
+        self._close(run)
+        return True
+
+    def release(self, reason: str, *, started: bool) -> None:
+        """Give jobs back to the queue: those nobody has worked on yet, and with `started` all others too."""
+        for run in list(self._runs.values()):
+            with run.lock:
+                if run.ended or (run.started and not started):
+                    continue
+                run.ended = True
+                self.tracker.job_released(run.info.id, reason)
+            self._close(run)
+
+    def _fail(self, run: JobRun, error: BaseException) -> None:
+        with run.lock:
+            if run.ended:
+                return
+            run.ended = True
+            log.warning("job failed", job=run.info.id, request_id=run.info.request_id, error=str(error))
+            self.tracker.job_completed(run.info.id, error, self._timings(run))
+        self._close(run)
+
+    def _deliver_if_complete(self, run: JobRun) -> None:
+        with run.lock:
+            if run.ended or run.assembler.missing() or not self.tracker.all_proven(run.info.id):
+                return
+            proof = run.assembler.take()
+            if proof is None:
+                return
+            self.tracker.job_assembling(run.info.id)
+            self.tracker.job_verifying(run.info.id)
+        self._deliver(run, proof)
+
+    def _deliver(self, run: JobRun, proof: bytes) -> None:
+        """Verify what is delivered once more, outside every lock; then it counts."""
+        try:
+            run.kind.verify_delivery(run.works, proof)
+        except BaseException as error:
+            self._fail(run, error)
+            return
+        with run.lock:
+            if run.ended:
+                return
+            run.ended = True
+            self._results.put_delivery(run.info.id, proof)
+            self.tracker.job_completed(run.info.id, detail=self._timings(run))
+        self._close(run)
+
+    def _timings(self, run: JobRun) -> dict[str, Any]:
+        return {"timings": self.tracker.timings(run.info.id)}
+
+    def _close(self, run: JobRun) -> None:
+        """Take an ended job out of the book and the queues."""
+        self._discard(lambda task: task.run is run)
+        with self._ended:
+            self._runs.pop(run.info.id, None)
+            self._ended.notify_all()
+        self._changed()
+
+    def _discard(self, unwanted: Callable[[Task], bool]) -> None:
+        self.pending.drop(unwanted)
+        for _ in self.ready.drop(unwanted):
+            self._slots.release()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> int:
+        """How many jobs are here."""
+        with self._ended:
+            return len(self._runs)
+
+    def unstarted(self) -> int:
+        """Partitions that wait for their synthesis, and jobs that are being loaded: what stands before a new job."""
+        with self._ended:
+            loading = sum(not run.loaded for run in self._runs.values())
+        return loading + len(self.pending)
+
+    def wait_until_empty(self, timeout: float | None = None) -> bool:
+        """Wait until no job is here; whether that came to be."""
+        with self._ended:
+            return self._ended.wait_for(lambda: not self._runs, timeout)

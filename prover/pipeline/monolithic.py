@@ -1,0 +1,37 @@
+"""The monolithic loop (`pipeline.enabled = false`): one worker a device does all of a partition in one go."""
+
+from __future__ import annotations
+
+from .finalizer import finish
+from .jobs import Task
+from .workers import Worker
+
+
+class MonolithicWorker(Worker):
+    """Claims before the synthesis, so it is seen busy throughout; reports by the same calls as the pipeline."""
+
+    loop_name = "monolithic"
+
+    def take(self) -> Task | None:
+        """The most urgent pending task."""
+        return self.book.pending.get(lambda: self.tracker.may_claim(self.slot.id))
+
+    def prove(self, task: Task) -> bool:
+        """Synthesis, device and tail."""
+        if not self.tracker.claim_unsynthesised(task.key, self.slot.id):
+            if self.tracker.is_open(task.key):
+                self.book.pending.put(task.order, task)
+            return False
+        task.run.started = True
+        self._log.info("monolithic GPU worker picked up proof", job_id=task.key.job, partition=task.key.partition)
+        return self._synthesize(task) and self.compute(task, split=False) and finish(self.book, task)
+
+    def _synthesize(self, task: Task) -> bool:
+        if not self.tracker.partition_synth_start(task.key):
+            return False
+        try:
+            task.synthesized = task.run.kind.synthesize(task.work)
+        except Exception as error:
+            self.book.failed(task, error)
+            return False
+        return self.tracker.partition_synth_end(task.key)

@@ -1,0 +1,78 @@
+"""The pool that synthesises: witness and a, b, c, most urgent first, a bounded number ahead of the devices."""
+
+from __future__ import annotations
+
+from .jobs import JobBook, Task
+from .queues import Slots
+from .supervision import SupervisedThread, ThreadDied
+
+
+class SynthesisPool:
+    """`threads` threads between the pending and the ready queue.
+
+    A slot is taken before a task is, so that what is taken is the most urgent at that moment; it is given back when a
+    GPU worker claims the attempt. Slots bound the memory of what is synthesised and not yet on a device.
+    """
+
+    def __init__(self, book: JobBook, slots: Slots, threads: int) -> None:
+        self._book = book
+        self._slots = slots
+        self._threads = [SynthesisThread(book, slots, n) for n in range(threads)]
+
+    def start(self) -> None:
+        """Run the threads."""
+        for thread in self._threads:
+            thread.supervised.start()
+
+    def stop(self) -> None:
+        """Take nothing more; what is being synthesised runs out."""
+        for thread in self._threads:
+            thread.supervised.stop()
+        self._slots.close()
+        self._book.pending.close()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for all threads."""
+        return all(thread.supervised.join(timeout) for thread in self._threads)
+
+
+class SynthesisThread:
+    """One thread of the pool; when it dies its attempt fails and it comes back."""
+
+    def __init__(self, book: JobBook, slots: Slots, number: int) -> None:
+        self._book = book
+        self._slots = slots
+        self._task: Task | None = None
+        self.supervised = SupervisedThread(f"synthesis-{number}", self._loop, self._died)
+
+    def _loop(self, _epoch: int) -> None:
+        while self._slots.acquire():
+            self._task = self._book.pending.get()
+            if self._task is None:
+                return
+            if not synthesize(self._book, self._task):
+                self._slots.release()
+            self._task = None
+
+    def _died(self, error: BaseException) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            self._book.failed(task, ThreadDied.of(error))
+            self._slots.release()
+
+
+def synthesize(book: JobBook, task: Task) -> bool:
+    """Synthesise a pending task and queue it as ready; False when it ended instead."""
+    tracker = book.tracker
+    task.run.started = True
+    if not (tracker.reserved(task.key) and tracker.partition_synth_start(task.key)):
+        return False
+    try:
+        task.synthesized = task.run.kind.synthesize(task.work)
+    except Exception as error:
+        book.failed(task, error)
+        return False
+    if not tracker.partition_synth_end(task.key):
+        return False
+    book.ready.put(task.order, task)
+    return True
