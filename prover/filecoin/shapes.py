@@ -6,7 +6,7 @@ filecoin-proofs-api 19.1.0 (registered proofs).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -152,9 +152,15 @@ class PostShape:
         """The name of the circuit in file names, without version and extension."""
         return f"proof-of-spacetime-fallback-{self.sector.tree_name}-{sha256(self.identifier.encode()).hexdigest()}"
 
-    def file_name(self, extension: str) -> str:
-        """The name of the key file with this extension: ``params``, ``vk`` or ``meta``."""
-        return f"v{CACHE_VERSION}-{self.cache_name}.{extension}"
+    @property
+    def key_name(self) -> str:
+        """The name of the circuit's key files, without extension (``.params``, ``.vk``, ``.meta``)."""
+        return f"v{CACHE_VERSION}-{self.cache_name}"
+
+    @property
+    def label(self) -> str:
+        """The circuit as people name it, such as ``window-post 2KiB``."""
+        return f"{self.kind} {self.sector.name}"
 
 
 def sector_shape(size: int, *, field: str = "sector_size") -> SectorShape:
@@ -186,6 +192,14 @@ def post_shape(kind: ProofKind, size: int) -> PostShape:
     if kind is ProofKind.WINNING_POST:
         return PostShape(kind, sector, WINNING_CHALLENGES, 1)
     raise UnsupportedProof(f"{kind} is not proved yet: only window-post and winning-post are", field="proof_kind")
+
+
+def post_shapes() -> Iterator[PostShape]:
+    """Every PoSt circuit that the Filecoin stack has a configuration for."""
+    for sector in SECTORS.values():
+        if sector.window_sectors:
+            yield post_shape(ProofKind.WINDOW_POST, sector.size)
+            yield post_shape(ProofKind.WINNING_POST, sector.size)
 
 
 def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:

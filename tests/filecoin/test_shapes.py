@@ -23,7 +23,7 @@ def test_cache_names_are_the_published_ones(name: str) -> None:
     assert window.cache_name == NAMES[name]["window"]
     assert winning.cache_name == NAMES[name]["winning"]
     assert window.sectors == NAMES[name]["window_sector_count"]
-    assert window.file_name("vk") == f"v28-{NAMES[name]['window']}.vk"
+    assert window.key_name == f"v28-{NAMES[name]['window']}"
 
 
 @pytest.mark.parametrize("sector", shapes.SECTORS.values(), ids=lambda sector: sector.name)

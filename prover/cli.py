@@ -1,0 +1,56 @@
+"""The command line: `cuzk`, or `python -m prover`. Results go to stdout; notes, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from prover import __version__
+from prover.commands import keys, sample, verify
+from prover.commands.exits import MEANINGS, Exit, exit_code
+from prover.errors import CuzkError, InternalError
+
+COMMANDS = (sample, keys, verify)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except CuzkError as error:
+        _say(f"{error} [{error.code}]")
+        return exit_code(error)
+    except KeyboardInterrupt:
+        _say("stopped")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception as error:
+        traceback.print_exc()
+        _say(f"{type(error).__name__}: {error} [{InternalError.code}]")
+        return Exit.INTERNAL
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    codes = "\n".join(f"  {code.value:<4}{text}" for code, text in MEANINGS.items())
+    root = argparse.ArgumentParser(
+        prog="cuzk",
+        description="Filecoin proofs in JAX, with a live status page.",
+        epilog=f"exit codes:\n{codes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    root.add_argument("--version", action="version", version=f"cuzk {__version__}")
+    parsers = root.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(parsers)
+    return root
+
+
+def _say(text: str) -> None:
+    print(f"cuzk: error: {text}", file=sys.stderr, flush=True)

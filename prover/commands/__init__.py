@@ -1,0 +1,1 @@
+"""The commands of `cuzk`, a module each. A module is light to import: JAX and the keys are loaded when it runs."""

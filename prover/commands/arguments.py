@@ -1,0 +1,43 @@
+"""Arguments that several commands take."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from prover.errors import CuzkError
+from prover.filecoin.shapes import PostShape, ProofKind, SectorShape, parse_sector_size, post_shape
+
+Parsers = argparse._SubParsersAction  # argparse has no public name for it
+
+
+def add_kind(parser: argparse.ArgumentParser) -> None:
+    """KIND and --size."""
+    parser.add_argument("kind", metavar="KIND", choices=list(ProofKind), type=ProofKind, help=", ".join(ProofKind))
+    parser.add_argument("--size", default="2KiB", type=sector, metavar="SIZE", help="sector size (default 2KiB)")
+
+
+def circuit(arguments: argparse.Namespace) -> PostShape:
+    """The circuit that KIND and --size name. Raises UnsupportedProof."""
+    return post_shape(arguments.kind, arguments.size.size)
+
+
+def sector(text: str) -> SectorShape:
+    """A sector size as argparse reads it."""
+    try:
+        return parse_sector_size(text)
+    except CuzkError as error:
+        raise argparse.ArgumentTypeError(error.message) from error
+
+
+def default_keys() -> Path:
+    """Where the Filecoin stack keeps its parameters."""
+    configured = os.environ.get("FIL_PROOFS_PARAMETER_CACHE")
+    return Path(configured or "/var/tmp/filecoin-proof-parameters")
+
+
+def add_keys(parser: argparse.ArgumentParser) -> None:
+    """--keys DIR."""
+    text = "directory of key files (default: FIL_PROOFS_PARAMETER_CACHE)"
+    parser.add_argument("--keys", metavar="DIR", type=Path, default=default_keys(), help=text)

@@ -1,0 +1,107 @@
+"""`cuzk keys`: list, check and make keys. Keys made here are local: not for the chain."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prover.errors import CuzkError
+from prover.filecoin.shapes import post_shapes
+
+from .arguments import Parsers, add_keys
+from .exits import Exit
+from .terminal import Progress, note
+
+if TYPE_CHECKING:
+    from prover.groth16.store import KeyEntry
+
+
+def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
+    text = "list, check and make key files"
+    commands = parsers.add_parser("keys", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="the keys of a directory")
+    add_keys(listing)
+    listing.add_argument("--json", action="store_true", help="for scripts")
+    listing.set_defaults(run=run_list)
+    check = commands.add_parser("check", help="check every point of the keys, and record it")
+    check.add_argument("names", nargs="*", metavar="NAME", help="a key's name or the start of it (default: all)")
+    add_keys(check)
+    check.set_defaults(run=run_check)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A key as it is listed."""
+
+    name: str
+    circuit: str | None
+    bytes: int
+    local: bool
+    warning: str | None
+    digest: str | None
+
+    @classmethod
+    def of(cls, entry: KeyEntry) -> _Listed:
+        return cls(entry.name, _circuits().get(entry.name), entry.size, entry.local, entry.warning, entry.digest)
+
+    def line(self) -> str:
+        checked = f"checked, {self.digest}" if self.digest else "not checked yet"
+        warning = f"; {self.warning}" if self.warning else ""
+        return f"{self.circuit or 'unknown circuit'}: {self.bytes / 2**20:.1f} MiB, {checked}{warning}\n  {self.name}"
+
+
+def run_list(arguments: argparse.Namespace) -> Exit:
+    from prover.groth16.store import KeyStore
+
+    listed = [_Listed.of(entry) for entry in KeyStore(arguments.keys).entries()]
+    if arguments.json:
+        print(json.dumps([vars(key) for key in listed], indent=1))
+    for key in [] if arguments.json else listed:
+        print(key.line())
+    if not listed:
+        note(f"no keys in {arguments.keys}")
+    return Exit.OK
+
+
+def run_check(arguments: argparse.Namespace) -> Exit:
+    """Every key is checked, also after a damaged one."""
+    names = _chosen(arguments.keys, arguments.names)
+    good = [_check(arguments.keys, name) for name in names]
+    return Exit.OK if all(good) else Exit.KEYS
+
+
+def _chosen(directory: Path, wanted: list[str]) -> list[str]:
+    from prover.groth16.errors import KeyNotFound
+    from prover.groth16.store import KeyStore
+
+    names = [entry.name for entry in KeyStore(directory).entries()]
+    for word in wanted:
+        if not any(name.startswith(word) for name in names):
+            raise KeyNotFound(f"no key in {directory} has a name that begins with {word[:200]!r}")
+    chosen = [name for name in names if not wanted or name.startswith(tuple(wanted))]
+    if not chosen:
+        raise KeyNotFound(f"there are no keys in {directory}")
+    return chosen
+
+
+def _check(directory: Path, name: str) -> bool:
+    from prover.groth16.store import KeyStore
+
+    progress = Progress(f"checking {name}")
+    try:
+        entry = KeyStore(directory).check(name, progress)
+    except CuzkError as error:
+        progress.done()
+        print(f"{name}: {error} [{error.code}]")
+        return False
+    progress.done()
+    print(f"{name}: good{f'; {entry.warning}' if entry.warning else ''}")
+    return True
+
+
+def _circuits() -> dict[str, str]:
+    """The circuits by the names of their keys."""
+    return {shape.key_name: shape.label for shape in post_shapes()}

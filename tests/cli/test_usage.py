@@ -1,0 +1,62 @@
+"""Help, exit codes and errors of the command line, and that its documentation is complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prover import cli
+from prover.commands.exits import MEANINGS, Exit
+
+from .running import DATA, cuzk
+
+DOCUMENTATION = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+
+
+def test_help_lists_commands_and_exit_codes() -> None:
+    run = cuzk("--help")
+    assert run.returncode == 0
+    for code, text in MEANINGS.items():
+        assert re.search(rf"^ +{code.value} +{re.escape(text)}$", run.stdout, re.MULTILINE)
+
+
+def test_every_command_and_exit_code_is_documented() -> None:
+    (commands,) = (action.choices for action in cli.parser()._actions if isinstance(action.choices, dict))
+    assert commands
+    for command in commands:
+        assert f"| `{command}" in DOCUMENTATION
+    assert {f"| {code.value} | {text} |" for code, text in MEANINGS.items()} <= set(DOCUMENTATION.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["no-such-command"], ["sample", "window-post"], ["sample", "x", "--seed", "1"]]
+)
+def test_wrong_usage(arguments: list[str]) -> None:
+    run = cuzk(*arguments)
+    assert run.returncode == Exit.USAGE
+    assert "usage: cuzk" in run.stderr
+
+
+def test_help_starts_without_jax_and_numpy() -> None:
+    run = cuzk("--help", env={"PYTHONPROFILEIMPORTTIME": "1", "PATH": "/usr/bin:/bin"}, cwd=DATA.parents[1])
+    assert run.returncode == 0
+    assert not re.search(r"\| +(jax|numpy)\b", run.stderr)
+
+
+@pytest.mark.parametrize("kind", ["porep-c2", "snap-update"])
+def test_kinds_to_come_say_so(kind: str) -> None:
+    run = cuzk("sample", kind, "--seed", 1)
+    assert run.returncode == Exit.BAD_INPUT
+    assert f"cuzk: error: proof_kind: {kind} is not proved yet" in run.stderr
+    assert "[unsupported_proof]" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_output_into_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m prover sample window-post --seed 1 --sectors 40 | head -c 10"
+    run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
