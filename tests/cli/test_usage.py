@@ -57,6 +57,6 @@ def test_kinds_to_come_say_so(kind: str) -> None:
 
 
 def test_output_into_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m prover sample window-post --seed 1 --sectors 40 | head -c 10"
+    command = f"{sys.executable} -m prover sample window-post --seed 1 --sectors 12 | head -c 10"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False)
     assert (run.returncode, run.stderr) == (0, b"")
