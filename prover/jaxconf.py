@@ -1,5 +1,5 @@
-"""The one place that configures JAX. Importing any module of the project leaves JAX alone; the daemon, the command line and
-the tests call `configure` once, before the first array is made."""
+"""The one place that configures JAX. Importing any module of the project leaves JAX alone; the daemon, the command
+line and the tests call `configure` once, before the first array is made."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def configure(platform: str = "cpu", cpu_devices: int = 1, cache_dir: Path | str
     """Set JAX up and return the devices of `platform` ('cpu' or 'gpu').
 
     64-bit types on, `cpu_devices` CPU devices, and every compiled program kept in `cache_dir` (None: no disk cache).
-    Raises PlatformUnavailable where JAX lacks the platform (there is no fall-back), JaxAlreadyConfigured where an earlier
-    call asked for something else.
+    Raises PlatformUnavailable where JAX lacks the platform (there is no fall-back), JaxAlreadyConfigured where an
+    earlier call asked for something else.
     """
     global _current
     wanted = JaxSettings(platform, cpu_devices, Path(cache_dir).absolute() if cache_dir else None)
@@ -63,15 +63,19 @@ def devices(platform: str) -> list[jax.Device]:
         raise PlatformUnavailable(f"JAX has no {platform!r} here: {error}", field="platform") from error
 
 
+def _set(name: str, value: object) -> None:
+    jax.config.update(name, value)  # type: ignore[no-untyped-call]
+
+
 def _update(settings: JaxSettings) -> None:
     if settings.platform not in _JAX_NAMES:
         raise PlatformUnavailable(f"unknown platform {settings.platform!r}: use 'cpu' or 'gpu'", field="platform")
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_platforms", "cpu" if settings.platform == "cpu" else "cuda,cpu")
-    jax.config.update("jax_num_cpu_devices", settings.cpu_devices)
+    _set("jax_enable_x64", True)
+    _set("jax_platforms", "cpu" if settings.platform == "cpu" else "cuda,cpu")
+    _set("jax_num_cpu_devices", settings.cpu_devices)
     if settings.cache_dir is not None:
         settings.cache_dir.mkdir(parents=True, exist_ok=True)
-        jax.config.update("jax_compilation_cache_dir", str(settings.cache_dir))
+        _set("jax_compilation_cache_dir", str(settings.cache_dir))
         # our programs compile in fractions of a second and there are many: keep them all
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        _set("jax_persistent_cache_min_compile_time_secs", 0.0)
+        _set("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -31,10 +31,12 @@ def _invert(x: jax.Array) -> jax.Array:
 
     def step(bit: jax.Array, power: jax.Array) -> jax.Array:
         square = FP.mul(power, power)
-        return lax.cond(bit == 1, lambda s: FP.mul(s, x), lambda s: s, square)
+        result: jax.Array = lax.cond(bit == 1, lambda s: FP.mul(s, x), lambda s: s, square)
+        return result
 
     bits = jnp.asarray(_INVERSE_EXPONENT)
-    return lax.fori_loop(1, len(_INVERSE_EXPONENT), lambda i, p: step(bits[i], p), x)
+    result: jax.Array = lax.fori_loop(1, len(_INVERSE_EXPONENT), lambda i, p: step(bits[i], p), x)
+    return result
 
 
 def _norm(z: jax.Array) -> jax.Array:
@@ -84,7 +86,7 @@ def normalise(group: Group, rows: Rows, threads: int = 1) -> tuple[Rows, Bools]:
         out[start : start + tile] = result.reshape(tile, -1)[: len(part)]
 
     in_threads(work, range(0, len(rows), tile), threads)
-    at_infinity = ~out.any(axis=1)
+    at_infinity: Bools = np.logical_not(np.any(out, axis=1))
     out[at_infinity] = points.infinity_row(group)
     return out, at_infinity
 
@@ -94,5 +96,3 @@ def to_bytes(group: Group, rows: Rows, at_infinity: Bools, threads: int = 1) -> 
     parts = rows.reshape(len(rows), 2 * FP.k, 2 * group.degree).transpose(2, 1, 0)
     decoded = [FP.decode(np.ascontiguousarray(part), threads) for part in parts]
     return points.from_affine(group, decoded[: group.degree], decoded[group.degree :], at_infinity)
-
-

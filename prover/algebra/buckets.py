@@ -1,8 +1,8 @@
 """Sums of buckets on the lanes: which lane adds which entries, and the programs driven over it.
 
-An entry is a signed row number: row 0 is infinity, -i stands for the negative of row i. Entries sorted by bucket are cut into
-runs of one bucket, at most `LONGEST` entries each; runs of like length share a tile, so lanes seldom idle, and a bucket that
-holds everything (all scalars equal) is many runs, added up in log depth.
+An entry is a signed row number: row 0 is infinity, -i stands for the negative of row i. Entries sorted by bucket are
+cut into runs of one bucket, at most `LONGEST` entries each; runs of like length share a tile, so lanes seldom idle,
+and a bucket that holds everything (all scalars equal) is many runs, added up in log depth.
 """
 
 from __future__ import annotations
@@ -90,12 +90,13 @@ def fold(group: Group, bucket: Ints, sums: Rows, threads: int = 1) -> tuple[Ints
             return bucket, sums
         place = np.arange(len(bucket)) - np.maximum.accumulate(np.where(fresh, np.arange(len(bucket)), 0))
         right = np.flatnonzero(place % 2)
-        sums[right - 1] = _add_rows(group, sums[right - 1], sums[right], threads)
+        sums[right - 1] = add_rows(group, sums[right - 1], sums[right], threads)
         kept = place % 2 == 0
         bucket, sums = bucket[kept], sums[kept]
 
 
-def _add_rows(group: Group, left: Rows, right: Rows, threads: int) -> Rows:
+def add_rows(group: Group, left: Rows, right: Rows, threads: int) -> Rows:
+    """Sums of projective rows, one by one."""
     width = lanes.lane_count(group)
     out = np.empty_like(left)
 

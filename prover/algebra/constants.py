@@ -1,4 +1,5 @@
-"""Constants of BLS12-381: the two moduli, roots of unity, generators. Source: the curve's definition (draft-irtf-cfrg-pairing-friendly-curves)."""
+"""Constants of BLS12-381: the two moduli, roots of unity, generators. Source: the curve's definition
+(draft-irtf-cfrg-pairing-friendly-curves)."""
 
 from __future__ import annotations
 

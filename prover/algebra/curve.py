@@ -1,8 +1,9 @@
-"""G1 and G2 of BLS12-381 (y^2 = x^3 + b, a = 0) on residues: complete formulas of Renes, Costello and Batina (2015, section 3.2),
-correct for every pair of points of odd order, infinity and equal or opposite points included.
+"""G1 and G2 of BLS12-381 (y^2 = x^3 + b, a = 0) on residues: complete formulas of Renes, Costello and Batina (2015,
+section 3.2), correct for every pair of points of odd order, infinity and equal or opposite points included.
 
 A projective point array is float64[2k, 3, e, n]: X, Y, Z, infinity = (0, 1, 0); an affine one float[2k, 2, e, n].
-Bounds (with `rns`): inputs are reduced or balanced sums below 100 p; sums of products stay below 2^51 (G1) and 2^52 (G2).
+Bounds (with `rns`): inputs are reduced or balanced sums below 100 p; sums of products stay below 2^51 (G1) and 2^52
+(G2).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from prover.algebra.tower import product, times_3b
 
 @dataclass(frozen=True)
 class Group:
-    """G1 or G2: `degree` components a coordinate, bytes of an uncompressed point, the standard generator's coordinates."""
+    """G1 or G2: `degree` components a coordinate, bytes of an uncompressed point, the standard generator's
+    coordinates."""
 
     name: str
     degree: int
@@ -84,7 +86,8 @@ def add(p: jax.Array, q: jax.Array) -> jax.Array:
 
 
 def add_affine(p: jax.Array, q: jax.Array, finite: jax.Array) -> jax.Array:
-    """p + q, q affine [2k, 2, e, n] where `finite` [n] is 1.0; where it is 0.0, q must be (0, 1) and the sum is p. 8 reductions."""
+    """p + q, q affine [2k, 2, e, n] where `finite` [n] is 1.0; where it is 0.0, q must be (0, 1) and the sum is p. 8
+    reductions."""
     x1, y1, z1, x2, y2 = p[:, 0], p[:, 1], p[:, 2], q[:, 0], q[:, 1]
     pairs = [(x1, x2), (y1, y2), (x1 + y1, x2 + y2), (y2, z1), (x2, z1)]
     t = FP.reduce(jnp.stack([product(a, b) for a, b in pairs], 1))
@@ -99,7 +102,9 @@ def double(p: jax.Array) -> jax.Array:
     yy, bzz, xy, yz = t[:, 0], FP.red(times_3b(t[:, 1])), t[:, 2], t[:, 3]
     low, high = FP.red(yy - 3.0 * bzz), yy + bzz
     eight = FP.red(8.0 * yy)
-    return FP.reduce(jnp.stack([2.0 * product(low, xy), product(low, high) + product(bzz, eight), product(eight, yz)], 1))
+    return FP.reduce(
+        jnp.stack([2.0 * product(low, xy), product(low, high) + product(bzz, eight), product(eight, yz)], 1)
+    )
 
 
 def negate_if(p: jax.Array, negative: jax.Array) -> jax.Array:

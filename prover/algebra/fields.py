@@ -1,7 +1,9 @@
-"""The fields Fr (scalars, 11 + 11 primes) and Fp (coordinates, 16 + 16): bytes to residues and back, and arithmetic on arrays.
+"""The fields Fr (scalars, 11 + 11 primes) and Fp (coordinates, 16 + 16): bytes to residues and back, and arithmetic
+on arrays.
 
-Bytes are canonical little-endian, uint8[n, size]. Residues are float32[2k, n] in Montgomery form, residue-major; the host
-functions here take and give numpy arrays of any n and work in tiles of one shape, so that every length shares one program.
+Bytes are canonical little-endian, uint8[n, size]. Residues are float32[2k, n] in Montgomery form, residue-major; the
+host functions here take and give numpy arrays of any n and work in tiles of one shape, so that every length shares
+one program.
 """
 
 from __future__ import annotations
@@ -103,7 +105,8 @@ class Field(Rns):
 
     def zeros(self, x: Residues) -> Bools:
         """Which elements are zero mod p."""
-        return _tiled(_is_zero, self, [x], 1, 1)[0] != 0
+        result: Bools = _tiled(_is_zero, self, [x], 1, 1)[0] != 0
+        return result
 
     def equal(self, x: Residues, y: Residues) -> Bools:
         """Which elements are equal mod p."""
@@ -164,7 +167,8 @@ class Field(Rns):
         return np.array([float(pow(self.p * g, -1, m)) for m, g in scaled])
 
     def is_zero(self, x: jax.Array) -> jax.Array:
-        """Which elements are 0 mod p, under jit: [2k, ...] -> bool[...]. An element j * p is recognised by j in every residue."""
+        """Which elements are 0 mod p, under jit: [2k, ...] -> bool[...]. An element j * p is recognised by j in every
+        residue."""
         j = self.red(x * self.inverse_of_p.reshape((-1,) + (1,) * (x.ndim - 1)))
         return jnp.all(j == j[:1], axis=0) & (jnp.abs(j[0]) < 1 << 20)
 
@@ -231,7 +235,9 @@ def _tiled(
     out = np.empty((rows, count), np.float32)
 
     def work(start: int) -> None:
-        parts = [np.take(a, range(start, min(start + width, count)), axis) for a, axis in zip(arrays, axes, strict=False)]
+        parts = [
+            np.take(a, range(start, min(start + width, count)), axis) for a, axis in zip(arrays, axes, strict=False)
+        ]
         padded = [_pad(p, width, axis) for p, axis in zip(parts, axes, strict=False)]
         result = np.asarray(program(*padded, field=field))
         out[:, start : start + width] = result[:, : min(width, count - start)]

@@ -1,4 +1,5 @@
-"""Compiled programs of fixed shapes, and the tile sizes they are made for: the one place that depends on the platform."""
+"""Compiled programs of fixed shapes, and the tile sizes they are made for: the one place that depends on the
+platform."""
 
 from __future__ import annotations
 

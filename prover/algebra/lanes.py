@@ -1,7 +1,8 @@
 """Programs that work on many points side by side: L lanes, each adding its own sequence of points.
 
-Every program has one shape for a group and takes the number of steps as an argument, so it compiles once; the host cuts the
-work into tiles. Points come in as rows (`points.Rows`), already gathered, because a gather inside the loop costs more.
+Every program has one shape for a group and takes the number of steps as an argument, so it compiles once; the host
+cuts the work into tiles. Points come in as rows (`points.Rows`), already gathered, because a gather inside the loop
+costs more.
 """
 
 from __future__ import annotations
@@ -42,15 +43,16 @@ def identities(group: Group) -> npt.NDArray[np.float64]:
 def add_steps(lanes: jax.Array, rows: jax.Array, entries: jax.Array, steps: jax.Array, group: Group) -> jax.Array:
     """Add rows[s] to the lanes for each s < steps.
 
-    lanes float64[2k, 3, e, L]; rows float32[S, L, affine columns]; entries int32[S, L]: 0 where there is nothing to add (the
-    row must be infinity's), negative where the point is to be negated.
+    lanes float64[2k, 3, e, L]; rows float32[S, L, affine columns]; entries int32[S, L]: 0 where there is nothing to
+    add (the row must be infinity's), negative where the point is to be negated.
     """
 
     def step(s: jax.Array, sums: jax.Array) -> jax.Array:
         point = curve.negate_if(_columns(rows[s], 2, group.degree), entries[s] < 0)
         return curve.add_affine(sums, point, (entries[s] != 0).astype(jnp.float64))
 
-    return lax.fori_loop(0, steps, step, lanes)
+    result: jax.Array = lax.fori_loop(0, steps, step, lanes)
+    return result
 
 
 @kernel()
@@ -76,7 +78,8 @@ def running_sums(state: jax.Array, rows: jax.Array, steps: jax.Array, group: Gro
         weighted = curve.add(state[1], state[0])
         return jnp.stack([curve.add(state[0], _columns(rows[s], 3, group.degree)), weighted])
 
-    return lax.fori_loop(0, steps, step, state)
+    result: jax.Array = lax.fori_loop(0, steps, step, state)
+    return result
 
 
 @kernel("group")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,7 @@ def from_int(value: int, count: int) -> npt.NDArray[np.float64]:
 
 def carry(limbs: Limbs) -> Limbs:
     """Propagate signed carries in place; the last limb keeps the sign and whatever is left."""
-    for low, high in zip(limbs[:-1], limbs[1:], strict=True):
+    for low, high in itertools.pairwise(limbs):
         high += low >> BITS
         low &= _MASK
     return limbs

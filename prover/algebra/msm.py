@@ -1,8 +1,9 @@
 """Multi-scalar multiplication over fixed bases: sum s_i P_i in G1 or G2.
 
-Bucket method on signed digits. `tables` copies of the bases are kept, copy j holding 2^(c d j) P_i for d = ceil(windows / tables):
-window j d + s uses copy j and bucket set s, so that windows share buckets. One table needs no preparation and d = all windows
-bucket sets; as many tables as windows need one set, at windows times the memory and some 250 doublings a base.
+Bucket method on signed digits. `tables` copies of the bases are kept, copy j holding 2^(c d j) P_i for d =
+ceil(windows / tables): window j d + s uses copy j and bucket set s, so that windows share buckets. One table needs no
+preparation and d = all windows bucket sets; as many tables as windows need one set, at windows times the memory and
+some 250 doublings a base.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ class FixedBases:
         window_bits: int | None = None,
         threads: int = 1,
     ) -> None:
-        """Bases as uncompressed bytes uint8[n, 96 or 192] (infinity allowed; on the curve and in the subgroup is the caller's
-        business). `tables` bounds the memory: tables * n rows of 256 (G1) or 512 (G2) bytes. Raises InvalidPoint."""
+        """Bases as uncompressed bytes uint8[n, 96 or 192] (infinity allowed; on the curve and in the subgroup is the
+        caller's business). `tables` bounds the memory: tables * n rows of 256 (G1) or 512 (G2) bytes. Raises
+        InvalidPoint."""
         points.check(group, data, "bases")
         self.group, self.device, self.size = group, device, len(data)
         self.windows = Windows(window_bits, tables) if window_bits else Windows.best(len(data), tables)
@@ -120,7 +122,8 @@ def msm(data: Bytes, scalars: Bytes, group: Group, device: jax.Device | None = N
 
 
 def _sort(chosen: Digits, w: Windows) -> tuple[Entries, Ints]:
-    """Digits int32[windows, n] -> (entries sorted by bucket over all sets, zero digits left out; the size of each bucket)."""
+    """Digits int32[windows, n] -> (entries sorted by bucket over all sets, zero digits left out; the size of each
+    bucket)."""
     half = 1 << (w.bits - 1)
     entries, sizes = [], []
     for s in range(w.sets):

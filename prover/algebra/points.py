@@ -1,8 +1,8 @@
 """Points between bytes and residues.
 
-Bytes are bellman's uncompressed form, uint8[n, 96 or 192]: big-endian x | y, in G2 c1 before c0; infinity is 0x40 and zeros.
-Rows are affine points as float32[n, 64 or 128]: the residues of x, then those of y, index [2k, 2, e]. Projective rows are
-float32[n, 96 or 192], index [2k, 3, e].
+Bytes are bellman's uncompressed form, uint8[n, 96 or 192]: big-endian x | y, in G2 c1 before c0; infinity is 0x40 and
+zeros. Rows are affine points as float32[n, 64 or 128]: the residues of x, then those of y, index [2k, 2, e].
+Projective rows are float32[n, 96 or 192], index [2k, 3, e].
 """
 
 from __future__ import annotations
@@ -31,24 +31,28 @@ class InvalidPoint(InvalidInput):
 
 def infinities(data: Bytes) -> Bools:
     """Which points are at infinity."""
-    return (data[:, 0] & _INFINITY) != 0
+    result: Bools = (data[:, 0] & _INFINITY) != 0
+    return result
 
 
 def coordinates(group: Group, data: Bytes) -> list[Bytes]:
-    """The coordinates' components x.c0, x.c1, y.c0, y.c1 (G1: x, y) as little-endian bytes uint8[n, 48]; flags removed."""
+    """The coordinates' components x.c0, x.c1, y.c0, y.c1 (G1: x, y) as little-endian bytes uint8[n, 48]; flags
+    removed."""
     parts = data.reshape(len(data), 2, group.degree, FP.size)[:, :, ::-1, ::-1].copy()
     parts[:, 0, -1, -1] &= 0xFF ^ _FLAGS
     return [parts[:, i, j] for i in range(2) for j in range(group.degree)]
 
 
 def check(group: Group, data: Bytes, name: str) -> None:
-    """Raise InvalidPoint, or NonCanonical for a coordinate, where bytes are not the uncompressed form. The curve equation
-    and the subgroup are not checked: that is the key file's reader's choice."""
+    """Raise InvalidPoint, or NonCanonical for a coordinate, where bytes are not the uncompressed form. The curve
+    equation and the subgroup are not checked: that is the key file's reader's choice."""
     if data.ndim != 2 or data.shape[1] != group.size:
         raise InvalidPoint(f"a point of {group.name} has {group.size} bytes", field=name)
     bad = (data[:, 0] & (_FLAGS ^ _INFINITY) != 0) | (infinities(data) & (data[:, 1:] != 0).any(axis=1))
     if bad.any():
-        raise InvalidPoint("flags of a compressed point, or infinity that is not zero", field=f"{name}[{int(np.argmax(bad))}]")
+        raise InvalidPoint(
+            "flags of a compressed point, or infinity that is not zero", field=f"{name}[{int(np.argmax(bad))}]"
+        )
     for part in coordinates(group, data):
         FP.check_canonical(part, name)
 

@@ -36,7 +36,8 @@ def _levels(log2: int) -> list[Level]:
 
 
 def weighted_sums(group: Group, bucket: Ints, sums: Rows, sets: int, log2: int, threads: int = 1) -> list[small.Point]:
-    """For each of `sets` sets of 2^log2 buckets, sum (b + 1) S_b. `bucket` numbers are set * 2^log2 + b; absent ones are zero."""
+    """For each of `sets` sets of 2^log2 buckets, sum (b + 1) S_b. `bucket` numbers are set * 2^log2 + b; absent ones
+    are zero."""
     plain = np.zeros(sets << log2, np.int64)
     plain[bucket] = np.arange(1, len(bucket) + 1)
     pool = np.concatenate([_infinity(group), sums])
@@ -61,7 +62,8 @@ def _infinity(group: Group) -> Rows:
 
 
 def _reduce(group: Group, families: list[_Family], level: Level, threads: int) -> list[_Family]:
-    """One level: family 0 is weighted by its index and gives two (T, V), the others are plain sums and give one each."""
+    """One level: family 0 is weighted by its index and gives two (T, V), the others are plain sums and give one
+    each."""
     offsets = np.cumsum([0] + [len(f.pool) for f in families])
     pool = families[0].pool if len(families) == 1 else np.concatenate([f.pool for f in families])
     index = np.concatenate([(f.index + o).reshape(-1, level.items) for f, o in zip(families, offsets, strict=False)])

@@ -1,22 +1,25 @@
 """Residue number system with Montgomery reduction in float64.
 
-An element is an integer x, any representative of its class mod p with |x| < `Rns.slack` * p, kept as 2k balanced residues
-g_i * x mod m_i: k primes of base A (product M), k of base B (product N). The primes are 3 mod 4 and just below 2^25, so a
-constant or its negative is a square, and the scale g_i is that square root of the constant by which a reduction would have
-to multiply residue i: a product of two scaled residues already carries it (its sign e_i is folded into the matrices).
+An element is an integer x, any representative of its class mod p with |x| < `Rns.slack` * p, kept as 2k balanced
+residues g_i * x mod m_i: k primes of base A (product M), k of base B (product N). The primes are 3 mod 4 and just
+below 2^25, so a constant or its negative is a square, and the scale g_i is that square root of the constant by which
+a reduction would have to multiply residue i: a product of two scaled residues already carries it (its sign e_i is
+folded into the matrices).
 
 Reduction of T, given as residues g_i^2 * T (sums of products):
   A: xi_i = red(T_i) = e_i * (-T / (p * (M/a_i)) mod a_i);  q = sum xi_i e_i M/a_i = -T/p mod M, |q| <= k M / 2
   B: r = (T + q p) / M exactly;  x_j = red(T_j + sum_i E1_ji xi_i) = e_j * (r / (N/b_j) mod b_j)
-  back: r = sum x_j e_j N/b_j - alpha N with alpha = round(sum x_j e_j / b_j); A residues by the matrix E2, B by weights.
+  back: r = sum x_j e_j N/b_j - alpha N with alpha = round(sum x_j e_j / b_j); A residues by the matrix E2, B by
+  weights.
 
 Bounds, proved here once. m < 2^25, so a balanced residue is at most 2^24 in size.
-  exactness: `red` of |t| < 2^53 is off by at most 2 from balanced, because t/m < 2^28.01 is computed to 2^-24; the primes lie
-    at least 2^7 below 2^25, so results stay <= 2^24 and are exact in float32. A product of two sums of two residues is
-    < 2^50, and the sums of products formed in `curve` and `tower` are < 2^52. The dot products have k <= 16 terms of at most
-    2^48: <= 2^52; T_j + dot < 2^52 + 2^52 = 2^53.
-  size: |r| <= |T|/M + p k/2. With |x|, |y| < 2^8 p the first part is below 2^16 p^2/M < p/8 (M > 2^19 p), so a reduced element
-    is below (k/2 + 1) p: 9 p for Fp, 6.5 r for Fr; sums of up to 28 reduced elements may be multiplied without reduction.
+  exactness: `red` of |t| < 2^53 is off by at most 2 from balanced, because t/m < 2^28.01 is computed to 2^-24; the
+    primes lie at least 2^7 below 2^25, so results stay <= 2^24 and are exact in float32. A product of two sums of two
+    residues is < 2^50, and the sums of products formed in `curve` and `tower` are < 2^52. The dot products have k <=
+    16 terms of at most 2^48: <= 2^52; T_j + dot < 2^52 + 2^52 = 2^53.
+  size: |r| <= |T|/M + p k/2. With |x|, |y| < 2^8 p the first part is below 2^16 p^2/M < p/8 (M > 2^19 p), so a
+    reduced element is below (k/2 + 1) p: 9 p for Fp, 6.5 r for Fr; sums of up to 28 reduced elements may be
+    multiplied without reduction.
   alpha is exact as |r| / N < 2^-12, far from a half.
 """
 
@@ -145,9 +148,7 @@ class Rns:
 
     def residues(self, values: Sequence[int]) -> Floats:
         """Integers as they are (not in Montgomery form) -> float64[2k, n]."""
-        table = [
-            [balanced(v * g, m) for v in values] for m, g in zip(self.moduli, self.scales, strict=True)
-        ]
+        table = [[balanced(v * g, m) for v in values] for m, g in zip(self.moduli, self.scales, strict=True)]
         return np.array(table, np.float64).reshape(2 * self.k, len(values))
 
     def encode_ints(self, values: Sequence[int]) -> Floats:

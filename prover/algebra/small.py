@@ -87,4 +87,5 @@ def to_bytes(group: Group, p: Point) -> Bytes:
     inverse = pow(norm, -1, P) if norm else 0
     of_z = (z[0] * inverse, -z[1] * inverse)
     x, y = ([FP.bytes_of([c]) for c in _mul(v, of_z)[: group.degree]] for v in p[:2])
-    return from_affine(group, x, y, np.array([norm == 0]))[0]
+    result: Bytes = from_affine(group, x, y, np.array([norm == 0]))[0]
+    return result

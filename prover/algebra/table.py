@@ -1,5 +1,5 @@
-"""Rows of affine points to gather from. On a CPU they lie in host memory, where numpy gathers fastest, and no program depends on
-their number; on a GPU they lie on the device."""
+"""Rows of affine points to gather from. On a CPU they lie in host memory, where numpy gathers fastest, and no program
+depends on their number; on a GPU they lie on the device."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""G1 and G2 by the schoolbook affine formulas: a point is (x, y) or None for infinity. A coordinate of either group is a pair
-in Fp2, with second component 0 on G1, so one set of functions serves both."""
+"""G1 and G2 by the schoolbook affine formulas: a point is (x, y) or None for infinity. A coordinate of either group
+is a pair in Fp2, with second component 0 on G1, so one set of functions serves both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fr and Fp are plain integers mod p; Fp2 is a pair (c0, c1) of them. The slow, obvious arithmetic the fast one is judged by."""
+"""Fr and Fp are plain integers mod p; Fp2 is a pair (c0, c1) of them. The slow, obvious arithmetic the fast one is
+judged by."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def multiply(x: Sequence[int], y: Sequence[int]) -> list[int]:
 
 
 def quotient(a: Sequence[int], b: Sequence[int], c: Sequence[int], root: int) -> list[int]:
-    """h = (A B - C) / (X^m - 1) from values a, b, c of length m; raises ArithmeticError where the division leaves a rest."""
+    """h = (A B - C) / (X^m - 1) from values a, b, c of length m; raises ArithmeticError where the division leaves a
+    rest."""
     m = len(a)
     product = multiply(ifft(a, root), ifft(b, root))
     rest = [(x - y) % R for x, y in zip_longest(product, ifft(c, root), fillvalue=0)]
