@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prover.algebra.fields import FR
-from prover.algebra.kernels import Residues
+from prover.algebra.kernels import Residues, in_threads
 from prover.algebra.sparse import SparseMatrix
 from prover.circuits.matrices import Mask, Matrices, SparseRows
 from prover.circuits.residues import Integers, balanced_floats, balanced_integers, is_zero_sum, reduced
 
+#: rows that are added together: their sums stay in a core's cache
+_SUM_CHUNK: Final = 1024
 #: products that are added without reduction: below 2^12 * 2^48
 _DOT_CHUNK: Final = 4096
 
@@ -43,7 +45,7 @@ class Evaluator:
     def evaluate(self, z: NDArray[np.uint8], threads: int = 1) -> tuple[Residues, Residues, Residues]:
         """a, b and c as residues float32[22, num_rows] of z = uint8[num_columns, 32], canonical (inputs, then aux)."""
         columns = FR.encode(z, threads)
-        a, b, c = (rows.apply(columns) for rows in self._cheap)
+        a, b, c = (rows.apply(columns, threads) for rows in self._cheap)
         if not self._linear.apply(columns, a):
             self._linear_products.apply(columns, a, threads)
         for products, out in zip(self._products, (a, b, c), strict=True):
@@ -62,11 +64,11 @@ class _CheapRows:
         self._short = _ShortRows(rows, values, coefs, ~copied)
         self.rest = ~copied & ~self._short.rows
 
-    def apply(self, z: Residues) -> Residues:
+    def apply(self, z: Residues, threads: int) -> Residues:
         """The product with z, float32[22, num_rows]; 0 in the rest."""
         out = np.take(z, self._source, axis=1)
         out[:, self._empty] = 0
-        self._short.apply(z, out)
+        self._short.apply(z, out, threads)
         return out
 
 
@@ -91,11 +93,15 @@ class _ShortRows:
         self._constant = np.zeros((len(coefs), len(self._place)), np.float32)
         self._constant[:, place[row[terms]]] = coefs[:, rows.coef[terms]]
 
-    def apply(self, z: Residues, out: Residues) -> None:
-        sums = self._constant.astype(np.float64)
-        for column, sign in zip(self._column, self._sign, strict=True):
-            sums += np.take(z, column, axis=1) * sign
-        out[:, self._place] = balanced_floats(sums)
+    def apply(self, z: Residues, out: Residues, threads: int) -> None:
+        def work(start: int) -> None:
+            rows = slice(start, start + _SUM_CHUNK)
+            sums = self._constant[:, rows].astype(np.float64)
+            for column, sign in zip(self._column, self._sign, strict=True):
+                sums += np.take(z, column[rows], axis=1) * sign[rows]
+            out[:, self._place[rows]] = balanced_floats(sums)
+
+        in_threads(work, range(0, len(self._place), _SUM_CHUNK), threads)
 
 
 class _LinearRows:

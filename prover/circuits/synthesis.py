@@ -12,10 +12,9 @@ from prover.algebra.kernels import Residues
 from prover.circuits import cache
 from prover.circuits.errors import UnsatisfiedConstraint
 from prover.circuits.evaluation import Evaluator
-from prover.circuits.fallback_post import describe_row
+from prover.circuits.fallback_post import describe_row, record
 from prover.circuits.matrices import Matrices
 from prover.circuits.residues import unsatisfied
-from prover.circuits.summary import record_post
 from prover.circuits.witness import Witness, fallback_post_witness
 from prover.filecoin.post import PostInstance
 from prover.filecoin.shapes import PostShape
@@ -48,9 +47,9 @@ class Circuit:
     def load(cls, shape: PostShape, cache_dir: Path | None) -> Circuit:
         """The circuit from its file in `cache_dir`, recorded (and kept there) when there is no sound one."""
         if cache_dir is None:
-            return cls(shape, record_post(shape))
+            return cls(shape, record(shape))
         path = cache_dir / f"{shape.cache_name}.r1cs"
-        return cls(shape, cache.load_or_record(path, shape.identifier, lambda: record_post(shape)))
+        return cls(shape, cache.load_or_record(path, shape.identifier, lambda: record(shape)))
 
     def synthesize(self, instance: PostInstance, threads: int = 1) -> Assignment:
         """The assignment of an instance. Raises InstanceMismatch, UnsatisfiedConstraint."""

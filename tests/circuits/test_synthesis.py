@@ -12,14 +12,14 @@ import pytest
 
 from prover.algebra.fields import FR
 from prover.algebra.kernels import compiled_programs
-from prover.circuits.errors import UnsatisfiedConstraint
+from prover.circuits.errors import CircuitTooLarge, UnsatisfiedConstraint
 from prover.circuits.evaluation import Evaluator
 from prover.circuits.fallback_post import describe_row, sector_rows
 from prover.circuits.matrices import Matrices, SparseRows
 from prover.circuits.synthesis import Circuit
 from prover.circuits.witness import Witness, fallback_post_witness
 from prover.filecoin.post import PostInstance
-from prover.filecoin.shapes import KIB, MIB, ProofKind, post_shape, sector_shape
+from prover.filecoin.shapes import GIB, KIB, MIB, ProofKind, post_shape, sector_shape
 from tests.circuits.instances import random_instance, vector_instance
 from tests.circuits.vectors import POST, SHAPES, TINY, read_json
 
@@ -88,6 +88,11 @@ def test_a_second_synthesis_compiles_nothing() -> None:
     before = compiled_programs()
     other.synthesize(random_instance(shape, 2))
     assert compiled_programs() == before
+
+
+def test_a_circuit_that_is_too_large_is_refused() -> None:
+    with pytest.raises(CircuitTooLarge, match="window-post of 32GiB has 125,279,217 rows, at most 4,194,304"):
+        Circuit.load(post_shape(ProofKind.WINDOW_POST, 32 * GIB), None)
 
 
 def refused(name: str, instance: PostInstance) -> UnsatisfiedConstraint:
