@@ -57,3 +57,9 @@ class KeyWriteFailed(CuzkError):
     """A key file cannot be written."""
 
     code = "key_write_failed"
+
+
+class UnconstrainedWire(CuzkError):
+    """A wire of the circuit is in no constraint, so that anything could be put on it."""
+
+    code = "unconstrained_wire"

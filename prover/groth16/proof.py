@@ -22,14 +22,14 @@ _LARGER_ROOT = 0x20
 
 
 def encode(a: bytes, b: bytes, c: bytes) -> bytes:
-    """The 192 bytes of the finite points A (96 bytes x | y), B (192 bytes x.c1 | x.c0 | y.c1 | y.c0) and C (96)."""
+    """The 192 bytes of A (96 bytes x | y), B (192 bytes x.c1 | x.c0 | y.c1 | y.c0) and C (96); none at infinity."""
     return compress(a) + compress(b) + compress(c)
 
 
 def compress(point: bytes) -> bytes:
     """Half of an uncompressed finite G1 or G2 point: its x, with the flags in the three free bits of the first byte."""
     half = len(point) // 2
-    if not any(point):
+    if point[0] & _INFINITY:
         raise ProofMalformed("a part of the proof is the point at infinity: the witness or the key is degenerate")
     flags = _COMPRESSED | (_LARGER_ROOT if _is_larger_root(point[half:]) else 0)
     return bytes([point[0] | flags]) + point[1:half]

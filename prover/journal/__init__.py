@@ -1,1 +1,0 @@
-"""Everything that a prover shares with the database: `Journal`."""

@@ -35,13 +35,13 @@ def people(db: None) -> dict[str, User]:
 
 
 @pytest.fixture
-def login(db: None) -> Login:
+def login(people: dict[str, User]) -> Login:
     """`login("olga")` is a browser in which olga is logged in; `login("")` one in which nobody is."""
 
     def browser(name: str) -> Client:
         client = Client(enforce_csrf_checks=False)
         if name:
-            client.force_login(person(name))
+            client.force_login(people[name])
         return client
 
     return browser

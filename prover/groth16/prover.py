@@ -1,0 +1,233 @@
+"""A proof in two parts: the device phase (transforms, the sums h, l, a, b_g1) and the tail on the CPU (b_g2, assembly).
+
+With z the wires (inputs, then aux), the proof of r and s is
+    A = alpha + sum z_j a_j + r delta,    B = beta + sum z_j b_j + s delta (in G2; B1 is the same in G1),
+    C = sum h_i tau^i t(tau) / delta + sum z_j l_j + s A + r B1 - r s delta.
+The summands of alpha, beta and delta are further bases of the four sums, so that what is left is C's last two products.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import jax
+import numpy as np
+
+from prover.algebra.constants import R
+from prover.algebra.curve import G1, G2, Group
+from prover.algebra.fields import FR
+from prover.algebra.kernels import Residues
+from prover.algebra.msm import FixedBases
+from prover.algebra.ntt import Domain
+from prover.circuits.matrices import Matrices
+from prover.groth16 import assembly, proof
+from prover.groth16.errors import KeyMismatch, ScalarsInvalid
+from prover.groth16.keys import Parameters
+from prover.groth16.qap import Bytes, Wires, to_bytes
+
+T = TypeVar("T")
+#: stage, and its start and end on the monotonic clock in nanoseconds; called from several threads
+Timer = Callable[[str, int, int], None]
+#: the stages of the device phase, then those of the tail; l, a and b_g1 run beside transforms and h
+DEVICE_STAGES = ("transforms", "h", "l", "a", "b_g1")
+TAIL_STAGES = ("b_g2", "assembly")
+TABLE_BYTES = 1 << 29
+_ROW_BYTES = {G1: 256, G2: 512}
+_WARM_UP_WIRES = 1 << 12
+
+
+class Assignment(Protocol):
+    """What a circuit's synthesis gives (prover.circuits)."""
+
+    @property
+    def inputs(self) -> Bytes:
+        """uint8[num_inputs, 32], canonical, little-endian, ONE first."""
+
+    @property
+    def aux(self) -> Bytes:
+        """uint8[num_aux, 32]."""
+
+    @property
+    def a(self) -> Residues:
+        """Values of A over all rows, those of the inputs included: Montgomery residues float32[22, num_rows]."""
+
+    @property
+    def b(self) -> Residues:
+        """The same of B."""
+
+    @property
+    def c(self) -> Residues:
+        """The same of C."""
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """An assignment that satisfies nothing: see `ProvingKey.warm_up`."""
+
+    inputs: Bytes
+    aux: Bytes
+    a: Residues
+    b: Residues
+    c: Residues
+
+
+class ProvingKey:
+    """A circuit's parameters made ready on a device: bases with their tables, the transforms of its domain."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        matrices: Matrices,
+        device: jax.Device | None = None,
+        *,
+        tail_device: jax.Device | None = None,
+        table_bytes: int = TABLE_BYTES,
+        threads: int = 2,
+    ) -> None:
+        """`table_bytes` bounds the memory of all tables; `threads` work on one proof. Raises KeyMismatch."""
+        check_fits(parameters, matrices)
+        self.wires = Wires.of(matrices)
+        self.matrices = matrices
+        self.threads = threads
+        self._domain = Domain(matrices.domain.bit_length() - 1, device)
+        vk = parameters.vk
+        bases: dict[str, tuple[Group, Bytes, list[bytes]]] = {
+            "h": (G1, parameters.h, []),
+            "l": (G1, parameters.l, [vk.delta_g1]),
+            "a": (G1, parameters.a, [vk.alpha_g1, vk.delta_g1]),
+            "b_g1": (G1, parameters.b_g1, [vk.beta_g1, vk.delta_g1]),
+            "b_g2": (G2, parameters.b_g2, [vk.beta_g2, vk.delta_g2]),
+        }
+        tables = max(1, table_bytes // sum(_ROW_BYTES[group] * len(points) for group, points, _ in bases.values()))
+        self._bases = {
+            name: FixedBases(
+                _with_rows(points, further),
+                group,
+                tail_device if name == "b_g2" else device,
+                tables=tables,
+                threads=threads,
+            )
+            for name, (group, points, further) in bases.items()
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the tables, in bytes."""
+        return sum(bases.nbytes for bases in self._bases.values())
+
+    def warm_up(self) -> None:
+        """Compile all that a proof needs by making one of made-up wires, so that a proof retraces nothing."""
+        wires = np.zeros((self.matrices.num_columns, FR.size), np.uint8)
+        wires[:, 0] = np.arange(len(wires)) < _WARM_UP_WIRES
+        rows = np.zeros((2 * FR.k, self.matrices.num_rows), np.float32)
+        start(
+            self, MadeUp(wires[: self.matrices.num_inputs], wires[self.matrices.num_inputs :], rows, rows, rows)
+        ).finish()
+
+    def msm(self, name: str, scalars: Bytes) -> bytes:
+        """The sum over the bases of one section and those added to it, uncompressed."""
+        return self._bases[name].msm(scalars, self.threads).tobytes()
+
+    def quotient(self, assignment: Assignment) -> Bytes:
+        """The coefficients of h, uint8[domain - 1, 32]."""
+        return self._domain.quotient(assignment.a, assignment.b, assignment.c, self.threads)
+
+
+def check_fits(parameters: Parameters, matrices: Matrices) -> None:
+    """Raise KeyMismatch, naming the section, when the key's counts are not this circuit's."""
+    wires = Wires.of(matrices)
+    wanted = {
+        "ic": matrices.num_inputs,
+        "h": matrices.domain - 1,
+        "l": matrices.num_aux,
+        "a": len(wires.a),
+        "b_g1": len(wires.b),
+        "b_g2": len(wires.b),
+    }
+    found = {"ic": parameters.vk.num_inputs, **{name: len(points) for name, _, points in parameters.sections()}}
+    for name, count in wanted.items():
+        if found[name] != count:
+            raise KeyMismatch(f"the circuit needs {count} points, the key has {found[name]}", field=name)
+
+
+class Pending:
+    """A proof whose device phase is over. It holds r and s, and shows neither."""
+
+    def __init__(self, key: ProvingKey, sums: dict[str, bytes], wires_b: Bytes, r: int, s: int, timer: Timer | None):
+        self._key, self._sums, self._wires_b, self._r, self._s, self._timer = key, sums, wires_b, r, s, timer
+
+    def finish(self) -> bytes:
+        """The tail on the CPU: 192 bytes."""
+        b_g2 = _timed(
+            self._timer, "b_g2", lambda: self._key.msm("b_g2", _with_rows(self._wires_b, _scalars(1, self._s)))
+        )
+        return _timed(self._timer, "assembly", lambda: self._assemble(b_g2))
+
+    def _assemble(self, b_g2: bytes) -> bytes:
+        sums = self._sums
+        c = assembly.combine([sums["h"], sums["l"]], [(sums["a"], self._s), (sums["b_g1"], self._r)])
+        return proof.encode(sums["a"], b_g2, c)
+
+
+def start(
+    key: ProvingKey, assignment: Assignment, r: int | None = None, s: int | None = None, timer: Timer | None = None
+) -> Pending:
+    """The device phase; returns when its outputs are ready.
+
+    r and s are fresh random numbers unless given (tests: fixed ones give away the witness). Raises ScalarsInvalid.
+    """
+    r, s = (_blinding(name, value) for name, value in (("r", r), ("s", s)))
+    wires = np.concatenate([assignment.inputs, assignment.aux])
+    wires_b = wires[key.wires.b]
+    scalars = {
+        "l": _with_rows(assignment.aux, _scalars(-r * s)),
+        "a": _with_rows(wires[key.wires.a], _scalars(1, r)),
+        "b_g1": _with_rows(wires_b, _scalars(1, s)),
+    }
+
+    def h() -> bytes:
+        coefficients = _timed(timer, "transforms", lambda: key.quotient(assignment))
+        return _timed(timer, "h", lambda: key.msm("h", coefficients))
+
+    def sum_of(name: str) -> Callable[[], bytes]:
+        return lambda: _timed(timer, name, lambda: key.msm(name, scalars[name]))
+
+    sums = _together({"h": h, **{name: sum_of(name) for name in scalars}})
+    return Pending(key, sums, wires_b, r, s, timer)
+
+
+def _together(stages: dict[str, Callable[[], bytes]]) -> dict[str, bytes]:
+    """Run the stages side by side: while one sorts on the host, others keep the device and both cores busy."""
+    with ThreadPoolExecutor(len(stages), thread_name_prefix="stage") as pool:
+        running: dict[str, Future[bytes]] = {name: pool.submit(stage) for name, stage in stages.items()}
+        return {name: future.result() for name, future in running.items()}
+
+
+def _timed(timer: Timer | None, stage: str, work: Callable[[], T]) -> T:
+    began = time.monotonic_ns()
+    result = work()
+    if timer:
+        timer(stage, began, time.monotonic_ns())
+    return result
+
+
+def _blinding(name: str, value: int | None) -> int:
+    if value is None:
+        return secrets.randbelow(R)
+    if not 0 <= value < R:
+        raise ScalarsInvalid("must be between 0 and r - 1", field=name)
+    return value
+
+
+def _scalars(*values: int) -> list[bytes]:
+    return [row.tobytes() for row in to_bytes([value % R for value in values])]
+
+
+def _with_rows(rows: Bytes, further: list[bytes]) -> Bytes:
+    """uint8[n, size] with further rows behind it."""
+    return np.concatenate([rows, *(np.frombuffer(row, dtype=np.uint8)[None] for row in further)])
