@@ -13,25 +13,25 @@ LONGEST = 2000  # characters of a message that came from the outside
 @requires_csrf_token
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400. Says which parameter is wrong."""
-    return _page(request, 400, str(exception) or "The browser sent something that this page does not understand.")
+    return page(request, 400, str(exception) or "The browser sent something that this page does not understand.")
 
 
 @requires_csrf_token
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403."""
-    return _page(request, 403, str(exception) or "Your account may not do this.")
+    return page(request, 403, str(exception) or "Your account may not do this.")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403 for a form that was not sent from our own page, or from one that is too old."""
-    return _page(request, 403, "The form was too old, or was sent from another site. Go back, reload, and try again.")
+    return page(request, 403, "The form was too old, or was sent from another site. Go back, reload, and try again.")
 
 
 @requires_csrf_token
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404."""
     text = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
-    return _page(request, 404, text or "There is nothing at this address.")
+    return page(request, 404, text or "There is nothing at this address.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -39,5 +39,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_to_string("errors/500.html"), status=500)
 
 
-def _page(request: HttpRequest, status: int, text: str) -> HttpResponse:
+def page(request: HttpRequest, status: int, text: str) -> HttpResponse:
+    """An error page; `text` is bounded and shown as text."""
     return render(request, "errors/error.html", {"status": status, "text": text[:LONGEST]}, status=status)

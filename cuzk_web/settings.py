@@ -36,7 +36,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "cuzk_web.security.content_security_policy",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "cuzk_web.static_files.StaticFilesMiddleware",
+    "cuzk_web.submission.uploads.UploadLimitMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -81,7 +82,7 @@ SECURE_HSTS_PRELOAD = env.boolean("CUZK_HSTS_PRELOAD", False)
 SESSION_COOKIE_AGE = 3600 * env.integer("CUZK_SESSION_HOURS", 14 * 24, 1, 366 * 24)
 
 # uploads go to disk as they arrive; submission.uploads refuses what is too large, or from who may not submit
-FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["cuzk_web.submission.uploads.BoundedUpload"]
 FILE_UPLOAD_TEMP_DIR = os.environ.get("CUZK_UPLOAD_DIR")
 DATA_UPLOAD_MAX_NUMBER_FILES = 1
 SUBMISSION_MAX_BYTES = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MAX_MIB", 128, 1, 1024)

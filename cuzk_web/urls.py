@@ -13,9 +13,12 @@ handler404 = "cuzk_web.errors.not_found"
 handler500 = "cuzk_web.errors.server_error"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("cuzk_web.live.urls")),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("accounts/", include("cuzk_web.accounts.urls")),
     path("jobs/", include("cuzk_web.history.urls")),
+    path("submit/", include("cuzk_web.submission.urls")),
+    path("workers/", include("cuzk_web.fleet.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -89,15 +89,25 @@ def template(postgres: EmbeddedPostgres) -> Database:
     return prepare(postgres, TEMPLATE)
 
 
+@contextmanager
+def cloned(template: Database) -> Iterator[Database]:
+    """A copy of the template that goes at the end; the server is started when the test left it stopped."""
+    server, name = template.server, f"test_{secrets.token_hex(6)}"
+    words = (sql.Identifier(name), sql.Identifier(template.name), sql.Identifier(OWNER))
+    with server.connect() as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {} STRATEGY file_copy").format(*words))
+    yield Database(server, name)
+    if server.process is None:
+        server.start()
+    with server.connect() as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
 @pytest.fixture
 def database(template: Database) -> Iterator[Database]:
     """A fresh migrated database."""
-    server, name = template.server, f"test_{secrets.token_hex(6)}"
-    with server.connect() as connection:
-        words = (sql.Identifier(name), sql.Identifier(template.name), sql.Identifier(OWNER))
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {} STRATEGY file_copy").format(*words))
-        yield Database(server, name)
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with cloned(template) as database:
+        yield database
 
 
 @pytest.fixture
@@ -115,12 +125,19 @@ def web_dsn(database: Database) -> str:
     return database.url(SITE)
 
 
-@pytest.fixture
-def own_server() -> Iterator[Database]:
-    """A server that belongs to one test, which may stop, kill and start it; the port stays the same."""
+@pytest.fixture(scope="module")
+def own_template() -> Iterator[Database]:
+    """A second server, with a template of its own."""
     with running_server() as server:
         server.fixed_port = server.port
-        yield prepare(server, "cuzk")
+        yield prepare(server, TEMPLATE)
+
+
+@pytest.fixture
+def own_server(own_template: Database) -> Iterator[Database]:
+    """A fresh database on a server that the test may stop, kill and start; its port stays the same."""
+    with cloned(own_template) as database:
+        yield database
 
 
 @pytest.fixture(scope="session")

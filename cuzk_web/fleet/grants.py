@@ -7,7 +7,6 @@ sessions, the admin's log): jobs, commands and losses it changes by functions (s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.apps import AppConfig, apps
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -55,7 +54,7 @@ def web_tables() -> set[str]:
     return {model._meta.db_table for model in models if model._meta.app_label != "fleet"}
 
 
-def after_migrate(sender: AppConfig, using: str, plan: list[Any], **_more: object) -> None:
+def after_migrate(sender: AppConfig, using: str, **_more: object) -> None:
     """Receiver of `post_migrate`. When migrations ran backwards, tables may be missing."""
     present = set(connections[using].introspection.table_names(include_views=True))
     if "mirror" in present:

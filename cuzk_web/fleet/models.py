@@ -40,6 +40,7 @@ class Session(Mirror):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     prover = models.TextField(help_text="stable name of the prover; 'site' for the web's own session")
     host = models.TextField(default="")
+    machine = models.TextField(default="", help_text="boot and process namespace in which `pid` means something")
     pid = models.IntegerField(null=True)
     version = models.TextField(default="")
     head_seq = models.BigIntegerField(default=0, help_text="highest seq written")
@@ -249,20 +250,21 @@ class Sample(models.Model):
     """Gauges at a moment: memory, queue, utilisation."""
 
     id = models.BigAutoField(primary_key=True)
-    session = models.ForeignKey(Session, models.CASCADE)
+    session = models.ForeignKey(Session, models.CASCADE, db_index=False)
     at = models.DateTimeField()
     gauges = models.JSONField()
 
     class Meta:
         db_table = "sample"
-        indexes = [models.Index(fields=["session", "-at"], name="sample_latest")]
+        constraints = [models.UniqueConstraint(fields=["session", "at"], name="sample_moment")]
 
 
 class Anomaly(models.Model):
     """A move that was refused. Counting them shows that the guards work."""
 
     id = models.BigAutoField(primary_key=True)
-    session = models.ForeignKey(Session, models.CASCADE)
+    session = models.ForeignKey(Session, models.CASCADE, db_index=False)
+    number = models.BigIntegerField(null=True, help_text="count within the session: none is stored twice")
     at = models.DateTimeField()
     code = models.TextField()
     entity = models.TextField()
@@ -273,6 +275,7 @@ class Anomaly(models.Model):
 
     class Meta:
         db_table = "anomaly"
+        constraints = [models.UniqueConstraint(fields=["session", "number"], name="anomaly_number")]
 
 
 class Command(Mirror):

@@ -17,10 +17,10 @@ from prover.algebra import lanes
 from prover.algebra.curve import Group
 from prover.algebra.kernels import in_threads, tiles
 from prover.algebra.points import Rows
-from prover.algebra.table import Table
+from prover.algebra.scratch import scratch
+from prover.algebra.table import Entries, Table
 
 Ints = npt.NDArray[np.int64]
-Entries = npt.NDArray[np.int32]
 
 LONGEST: Final = 256
 
@@ -46,53 +46,66 @@ def cut(entries: Entries, sizes: Ints) -> Runs:
     return Runs(entries, bucket[order], (first[bucket] + piece * LONGEST)[order], length[order])
 
 
+def task_width(group: Group, count: int, threads: int) -> int:
+    """Lanes of one task of `count`: a full batch, or less where that would leave threads idle."""
+    width = lanes.lane_count(group)
+    own = -(-count // (width * max(threads, 1)))
+    return width * min(max(own, 1), tiles().batch)
+
+
 def add_runs(table: Table, runs: Runs, threads: int = 1) -> Rows:
     """The sum of each run: projective rows float32[runs, columns]."""
-    group, width = table.group, lanes.lane_count(table.group)
-    out = np.empty((len(runs.bucket), group.columns), np.float32)
+    out = np.empty((len(runs.bucket), table.group.columns), np.float32)
+    width = task_width(table.group, len(out), threads)
 
     def work(first: int) -> None:
         part = slice(first, first + width)
-        sums = _add_tile(table, runs.entries, runs.start[part], runs.length[part])
+        sums = _add_batch(table, runs.entries, runs.start[part], runs.length[part])
         out[part] = sums[: len(out[part])]
 
     in_threads(work, range(0, len(out), width), threads)
     return out
 
 
-def _add_tile(table: Table, entries: Entries, start: Ints, length: Ints) -> Rows:
-    steps = tiles().steps
-    sums = lanes.identities(table.group)
-    for done in range(0, int(length[0]), steps):
-        chosen = _choose(entries, start, length, done, lanes.lane_count(table.group))
-        count = np.int32(min(steps, int(length[0]) - done))
-        sums = lanes.add_steps(sums, table.take(chosen), chosen, count, group=table.group)
-    return np.asarray(lanes.to_rows(sums))
+def _add_batch(table: Table, entries: Entries, start: Ints, length: Ints) -> Rows:
+    """The sums of up to a batch of runs, the longest first: rows float32[B * L, columns]."""
+    group, sizes = table.group, tiles()
+    chosen = scratch("entries", (sizes.batch, sizes.steps, lanes.lane_count(group)), np.int32, table.device)
+    state = lanes.identities(group, 1, table.device)
+    rows = np.empty(0, np.float32)
+    for done in range(0, int(length[0]), sizes.steps):
+        steps = _choose(chosen.host, entries, start, length, done)
+        state, sums = lanes.add_steps(state, table.gather(chosen.host, steps), chosen.array(), steps, group=group)
+        rows = np.asarray(sums)  # waits: the buffers of this call are written again by the next
+    return rows.reshape(-1, group.columns)
 
 
-def _choose(entries: Entries, start: Ints, length: Ints, done: int, width: int) -> Entries:
-    """Entries [steps, width] of one call: each lane's next ones, 0 beyond its run."""
-    step = done + np.arange(tiles().steps)[:, None]
-    chosen = np.zeros((len(step), width), np.int32)
-    inside = step < length
-    chosen[:, : len(start)] = np.where(inside, entries[np.where(inside, start + step, 0)], 0)
-    return chosen
+def _choose(chosen: Entries, entries: Entries, start: Ints, length: Ints, done: int) -> npt.NDArray[np.int32]:
+    """Write each lane's next entries to chosen[B, S, L], 0 beyond its run; the number of steps of each tile."""
+    batch, steps, width = chosen.shape
+    counts = np.zeros(batch, np.int32)
+    for t, first in enumerate(range(0, len(start), width)):
+        own = slice(first, first + width)
+        counts[t] = count = np.clip(length[first] - done, 0, steps)
+        step = done + np.arange(count)[:, None]
+        inside = step < length[own]
+        chosen[t, :count, inside.shape[1] :] = 0
+        chosen[t, :count, : inside.shape[1]] = np.where(inside, entries[np.where(inside, start[own] + step, 0)], 0)
+    return counts
 
 
 def fold(group: Group, bucket: Ints, sums: Rows, threads: int = 1) -> tuple[Ints, Rows]:
     """Add up the runs of one bucket, in pairs, until each bucket has one sum: (buckets, rows)."""
-    while True:
+    while np.bincount(bucket, minlength=1).max() > 1:
         order = np.argsort(bucket, kind="stable")
         bucket, sums = bucket[order], sums[order]
-        fresh = np.ones(len(bucket), bool)
-        fresh[1:] = bucket[1:] != bucket[:-1]
-        if fresh.all():
-            return bucket, sums
+        fresh = np.append(True, bucket[1:] != bucket[:-1])
         place = np.arange(len(bucket)) - np.maximum.accumulate(np.where(fresh, np.arange(len(bucket)), 0))
         right = np.flatnonzero(place % 2)
         sums[right - 1] = add_rows(group, sums[right - 1], sums[right], threads)
         kept = place % 2 == 0
         bucket, sums = bucket[kept], sums[kept]
+    return bucket, sums
 
 
 def add_rows(group: Group, left: Rows, right: Rows, threads: int) -> Rows:

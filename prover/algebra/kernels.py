@@ -26,12 +26,13 @@ class Tiles:
 
     field: int  # elements a call of a field program
     lanes: int  # points added side by side
-    steps: int  # additions a lane makes in one call
+    batch: int  # tiles of lanes a call
+    steps: int  # additions a lane makes in one call, at most
     fft: int  # columns of a sub-transform
 
 
-_CPU: Final = Tiles(field=4096, lanes=256, steps=16, fft=16)
-_GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, steps=16, fft=1 << 9)
+_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=16)
+_GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9)
 
 # measured on AVX2: the newer fusion emitters cost 1.25x on point addition; threads are ours, over independent tiles
 _CPU_OPTIONS: Final[dict[str, bool | str]] = {

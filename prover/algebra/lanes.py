@@ -1,11 +1,15 @@
-"""Programs that work on many points side by side: L lanes, each adding its own sequence of points.
+"""Programs that work on many points side by side: tiles of L lanes, each lane adding its own sequence of points.
 
-Every program has one shape for a group and takes the number of steps as an argument, so it compiles once; the host
-cuts the work into tiles. Points come in as rows (`points.Rows`), already gathered, because a gather inside the loop
-costs more.
+A call takes a batch of up to B tiles, one after the other, so that a call is long beside what it costs to make. Every
+program has one shape for a group and takes the number of steps of each tile as an argument, so it compiles once; the
+host cuts the work. Points come in as rows (`points.Rows`), already gathered, because a gather inside the loop costs
+more.
 """
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -19,74 +23,100 @@ from prover.algebra.fields import FP
 from prover.algebra.kernels import kernel, tiles
 from prover.algebra.points import Rows
 
+Counts = npt.NDArray[np.int32]
+
 
 def lane_count(group: Group) -> int:
     """Lanes of a tile: an Fp2 point takes twice the cache."""
     return tiles().lanes // group.degree
 
 
-def _columns(rows: jax.Array, coordinates: int, degree: int) -> jax.Array:
+def columns(rows: jax.Array, coordinates: int, degree: int) -> jax.Array:
     """Rows [L, 2k * coordinates * e] -> float64[2k, coordinates, e, L]."""
     return rows.T.reshape(2 * FP.k, coordinates, degree, -1).astype(jnp.float64)
 
 
-def _rows(points: jax.Array) -> jax.Array:
+def to_rows(points: jax.Array) -> jax.Array:
+    """float64[2k, coordinates, e, L] -> rows float32[L, 2k * coordinates * e]."""
     return points.reshape(-1, points.shape[-1]).T.astype(jnp.float32)
 
 
-def identities(group: Group) -> npt.NDArray[np.float64]:
-    """Lanes that have added nothing yet: float64[2k, 3, e, L]."""
-    return np.broadcast_to(group.identity, (*group.identity.shape[:3], lane_count(group))).copy()
-
-
-@kernel("group")
-def add_steps(lanes: jax.Array, rows: jax.Array, entries: jax.Array, steps: jax.Array, group: Group) -> jax.Array:
-    """Add rows[s] to the lanes for each s < steps.
-
-    lanes float64[2k, 3, e, L]; rows float32[S, L, affine columns]; entries int32[S, L]: 0 where there is nothing to
-    add (the row must be infinity's), negative where the point is to be negated.
-    """
-
-    def step(s: jax.Array, sums: jax.Array) -> jax.Array:
-        point = curve.negate_if(_columns(rows[s], 2, group.degree), entries[s] < 0)
-        return curve.add_affine(sums, point, (entries[s] != 0).astype(jnp.float64))
-
-    result: jax.Array = lax.fori_loop(0, steps, step, lanes)
+@functools.lru_cache(maxsize=16)
+def identities(group: Group, kinds: int, device: jax.Device | None) -> jax.Array:
+    """A batch of lanes that have added nothing yet, on the device: float64[B, kinds, 2k, 3, e, L]."""
+    shape = (tiles().batch, kinds, *group.identity.shape[:3], lane_count(group))
+    result: jax.Array = jax.device_put(np.broadcast_to(group.identity, shape).copy(), device)
     return result
 
 
-@kernel()
-def to_rows(lanes: jax.Array) -> jax.Array:
-    """Lanes -> projective rows float32[L, columns]."""
-    return _rows(lanes)
+def _batch(
+    state: jax.Array, steps: jax.Array, step: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+) -> jax.Array:
+    """For every tile t with steps[t] > 0, state[t] after step(t, s, state[t]) for s < steps[t]. Such tiles come
+    first."""
+
+    def tile(t: jax.Array, state: jax.Array) -> jax.Array:
+        done = lax.fori_loop(0, steps[t], lambda s, lanes: step(t, s, lanes), state[t])
+        result: jax.Array = lax.dynamic_update_index_in_dim(state, done, t, 0)
+        return result
+
+    result: jax.Array = lax.fori_loop(0, jnp.sum(steps > 0), tile, state)
+    return result
+
+
+def _batch_rows(state: jax.Array) -> jax.Array:
+    """State [B, kinds, ...] -> projective rows float32[B, kinds, L, columns]."""
+    batch, kinds = state.shape[:2]
+    return state.reshape(batch, kinds, -1, state.shape[-1]).transpose(0, 1, 3, 2).astype(jnp.float32)
+
+
+@kernel("group")
+def add_steps(
+    state: jax.Array, rows: jax.Array, entries: jax.Array, steps: jax.Array, group: Group
+) -> tuple[jax.Array, jax.Array]:
+    """Add rows[t, s] to the lanes of tile t for each s < steps[t]: (state, the sums as projective rows).
+
+    state float64[B, 1, 2k, 3, e, L]; rows float32[B, S, L, affine columns]; entries int32[B, S, L]: 0 where there is
+    nothing to add (the row must be infinity's), negative where the point is to be negated. Rows float32[B, 1, L,
+    columns].
+    """
+
+    def step(t: jax.Array, s: jax.Array, lanes: jax.Array) -> jax.Array:
+        entry = entries[t, s]
+        point = curve.negate_if(columns(rows[t, s], 2, group.degree), entry < 0)
+        return curve.add_affine(lanes[0], point, (entry != 0).astype(jnp.float64))[None]
+
+    state = _batch(state, steps, step)
+    return state, _batch_rows(state)
+
+
+@kernel("group")
+def running_sums(state: jax.Array, rows: jax.Array, steps: jax.Array, group: Group) -> tuple[jax.Array, jax.Array]:
+    """Running sums: (state, the sums as projective rows).
+
+    state float64[B, 2, 2k, 3, e, L] holds, of the points seen so far, their sum and the sum of their places, the last
+    one having place 0. rows float32[B, S, L, columns] are projective; tile t takes the first steps[t].
+    """
+
+    def step(t: jax.Array, s: jax.Array, lanes: jax.Array) -> jax.Array:
+        weighted = curve.add(lanes[1], lanes[0])
+        return jnp.stack([curve.add(lanes[0], columns(rows[t, s], 3, group.degree)), weighted])
+
+    state = _batch(state, steps, step)
+    return state, _batch_rows(state)
 
 
 @kernel("group")
 def add_pairs(left: jax.Array, right: jax.Array, group: Group) -> jax.Array:
     """Sums of two tiles of projective rows [L, columns]."""
-    return _rows(curve.add(_columns(left, 3, group.degree), _columns(right, 3, group.degree)))
-
-
-@kernel("group")
-def running_sums(state: jax.Array, rows: jax.Array, steps: jax.Array, group: Group) -> jax.Array:
-    """Running sums from the last row down: state [2, 2k, 3, e, L] holds sum x_i and sum i x_i of the rows seen so far.
-
-    rows float32[S, L, columns], of which the first `steps` are taken in order; the caller gives the highest first.
-    """
-
-    def step(s: jax.Array, state: jax.Array) -> jax.Array:
-        weighted = curve.add(state[1], state[0])
-        return jnp.stack([curve.add(state[0], _columns(rows[s], 3, group.degree)), weighted])
-
-    result: jax.Array = lax.fori_loop(0, steps, step, state)
-    return result
+    return to_rows(curve.add(columns(left, 3, group.degree), columns(right, 3, group.degree)))
 
 
 @kernel("group")
 def double_times(rows: jax.Array, times: jax.Array, group: Group) -> jax.Array:
     """2^times * point for each of a tile of projective rows [L, columns]."""
-    points = _columns(rows, 3, group.degree)
-    return _rows(lax.fori_loop(0, times, lambda _, p: curve.double(p), points))
+    points = columns(rows, 3, group.degree)
+    return to_rows(lax.fori_loop(0, times, lambda _, p: curve.double(p), points))
 
 
 def affine_as_projective(rows: Rows, group: Group) -> Rows:

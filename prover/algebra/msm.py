@@ -15,14 +15,14 @@ import jax
 import numpy as np
 
 from prover.algebra import affine, buckets, digits, lanes, points, reduction, small
-from prover.algebra.buckets import Entries, Ints
+from prover.algebra.buckets import Ints
 from prover.algebra.curve import Group
 from prover.algebra.digits import Digits
 from prover.algebra.fields import FR, Bools
 from prover.algebra.kernels import in_threads
 from prover.algebra.limbs import Bytes
 from prover.algebra.points import Rows
-from prover.algebra.table import Table
+from prover.algebra.table import Entries, Table
 from prover.errors import InvalidInput
 
 #: a bucket costs two complete additions of the reduction, an entry one mixed addition: measured ratio
@@ -86,7 +86,7 @@ class FixedBases:
         self.windows = Windows(window_bits, tables) if window_bits else Windows.best(len(data), tables)
         self._finite: Bools = ~points.infinities(data)
         with jax.default_device(device):
-            self.table = Table.of(group, _copies(group, data, self.windows, threads), device)
+            self.table = Table.of_affine(group, _copies(group, data, self.windows, threads), device)
 
     @property
     def nbytes(self) -> int:
@@ -112,7 +112,7 @@ class FixedBases:
         runs = buckets.cut(entries, sizes)
         sums = buckets.add_runs(self.table, runs, threads)
         bucket, folded = buckets.fold(group, runs.bucket, sums, threads)
-        totals = reduction.weighted_sums(group, bucket, folded, w.sets, w.bits - 1, threads)
+        totals = reduction.weighted_sums(group, bucket, folded, w.sets, w.bits - 1, self.device, threads)
         return small.horner(totals, w.bits, group.degree)
 
 

@@ -50,7 +50,7 @@ def _table(group: Group, bits: int, threads: int) -> Table:
         known = np.concatenate([known, more.reshape(known.shape)], axis=1)
     rows = np.empty((1 + windows * half, group.affine_columns), np.float32)
     rows[1:] = affine.normalise(group, known.reshape(-1, group.columns), threads)[0]
-    return Table.of(group, rows)
+    return Table.of_affine(group, rows)
 
 
 def _bases(group: Group, bits: int) -> Rows:

@@ -7,97 +7,106 @@ sum i x_i = sum V_m + s * sum m T_m, and the same step serves the rest: three le
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+import jax
 import numpy as np
-import numpy.typing as npt
 
 from prover.algebra import lanes, small
-from prover.algebra.buckets import Ints
+from prover.algebra.buckets import Ints, task_width
 from prover.algebra.curve import Group
 from prover.algebra.kernels import in_threads, tiles
 from prover.algebra.points import Rows
+from prover.algebra.table import Table
+
+#: items a lane takes at most, as a power of two
+_MAX_LOG2: Final = 5
 
 
-@dataclass(frozen=True)
-class Level:
-    """2^log2 items a lane."""
-
-    log2: int
-
-    @property
-    def items(self) -> int:
-        return 1 << self.log2
-
-
-def _levels(log2: int) -> list[Level]:
-    """How 2^log2 buckets are cut: about 32 items a lane, level by level, down to one lane."""
-    count = max(1, -(-log2 // 5))
-    return [Level(log2 * (i + 1) // count - log2 * i // count) for i in range(count)]
-
-
-def weighted_sums(group: Group, bucket: Ints, sums: Rows, sets: int, log2: int, threads: int = 1) -> list[small.Point]:
-    """For each of `sets` sets of 2^log2 buckets, sum (b + 1) S_b. `bucket` numbers are set * 2^log2 + b; absent ones
-    are zero."""
-    plain = np.zeros(sets << log2, np.int64)
-    plain[bucket] = np.arange(1, len(bucket) + 1)
-    pool = np.concatenate([_infinity(group), sums])
-    families = [_Family(pool, plain.reshape(sets, -1))]
-    weights: list[int] = []
-    for level in _levels(log2):
-        families = _reduce(group, families, level, threads)
-        weights.append(level.log2)
-    return _combine(group, families, weights)
+def _levels(log2: int) -> list[int]:
+    """How 2^log2 items are cut: 2^l items a lane, level by level, down to one lane."""
+    count = max(1, -(-log2 // _MAX_LOG2))
+    return [log2 * (i + 1) // count - log2 * i // count for i in reversed(range(count))]
 
 
 @dataclass(frozen=True)
 class _Family:
-    """Items as numbers of rows in a pool: index int[sets, n]."""
+    """Items as numbers of rows in a pool whose row 0 is infinity: index int[sets, n]."""
 
     pool: Rows
     index: Ints
 
 
-def _infinity(group: Group) -> Rows:
-    return group.identity.astype(np.float32).reshape(1, -1)
+def weighted_sums(
+    group: Group,
+    bucket: Ints,
+    sums: Rows,
+    sets: int,
+    log2: int,
+    device: jax.Device | None = None,
+    threads: int = 1,
+) -> list[small.Point]:
+    """For each of `sets` sets of 2^log2 buckets, sum (b + 1) S_b.
+
+    `sums` are projective rows, `bucket` their distinct numbers set * 2^log2 + b; a bucket that is absent is zero.
+    """
+    number = np.zeros(sets << log2, np.int64)
+    number[bucket] = np.arange(1, len(bucket) + 1)
+    families = [_Family(_with_infinity(group, [sums]), number.reshape(sets, -1))]
+    levels = _levels(log2)
+    for level in levels:
+        families = _reduce(group, families, 1 << level, device, threads)
+    return _combine(group, families, levels)
 
 
-def _reduce(group: Group, families: list[_Family], level: Level, threads: int) -> list[_Family]:
+def _with_infinity(group: Group, rows: list[Rows]) -> Rows:
+    return np.concatenate([group.identity.astype(np.float32).reshape(1, -1), *rows])
+
+
+def _reduce(
+    group: Group, families: list[_Family], items: int, device: jax.Device | None, threads: int
+) -> list[_Family]:
     """One level: family 0 is weighted by its index and gives two (T, V), the others are plain sums and give one
     each."""
-    offsets = np.cumsum([0] + [len(f.pool) for f in families])
-    pool = families[0].pool if len(families) == 1 else np.concatenate([f.pool for f in families])
-    index = np.concatenate([(f.index + o).reshape(-1, level.items) for f, o in zip(families, offsets, strict=False)])
-    plain, weighted = _run(group, pool, index, threads)
-    sets = len(families[0].index)
-    shape = (sets, -1)
-    rows = np.arange(len(index)).reshape(len(families), -1)
-    new = [_Family(plain, r.reshape(shape)) for r in rows]
-    return [new[0], *new[1:], _Family(weighted, rows[0].reshape(shape))]
+    pool = families[0].pool
+    index = np.concatenate([f.index.reshape(-1, items) for f in families])
+    plain, weighted = _run(Table.of_projective(group, pool, device), index, threads)
+    pool = _with_infinity(group, [plain, weighted[: families[0].index.size // items]])
+    sets, own = len(families[0].index), families[0].index.size // items
+    rows = 1 + np.arange((len(families) + 1) * own).reshape(len(families) + 1, sets, -1)
+    return [_Family(pool, r) for r in rows]
 
 
-def _run(group: Group, pool: Rows, index: Ints, threads: int) -> tuple[Rows, Rows]:
-    """Lanes index[lanes, items] of rows of the pool -> (sum x_i, sum i x_i), projective rows each."""
-    width = lanes.lane_count(group)
-    out = np.empty((2, len(index), group.columns), np.float32)
+def _run(table: Table, index: Ints, threads: int) -> tuple[Rows, Rows]:
+    """Lanes index[lanes, items] of rows of the table -> (sum x_i, sum i x_i), projective rows each."""
+    out = np.empty((2, len(index), table.group.columns), np.float32)
+    width = task_width(table.group, len(index), threads)
 
     def work(first: int) -> None:
         part = index[first : first + width]
-        out[:, first : first + len(part)] = _run_tile(group, pool, part)[:, : len(part)]
+        out[:, first : first + width] = _run_batch(table, part)[:, : len(part)]
 
     in_threads(work, range(0, len(index), width), threads)
     return out[0], out[1]
 
 
-def _run_tile(group: Group, pool: Rows, index: Ints) -> npt.NDArray[np.float32]:
-    steps, width = tiles().steps, lanes.lane_count(group)
-    padded = np.zeros((index.shape[1] + -index.shape[1] % steps, width), np.int64)
-    padded[: index.shape[1], : len(index)] = index.T[::-1]
-    start = lanes.identities(group)
-    state = np.stack([start, start])
-    for done in range(0, index.shape[1], steps):
-        count = np.int32(min(steps, index.shape[1] - done))
-        state = lanes.running_sums(state, pool[padded[done : done + steps]], count, group=group)
-    return np.stack([np.asarray(lanes.to_rows(s)) for s in state])
+def _run_batch(table: Table, index: Ints) -> Rows:
+    """Up to a batch of lanes: float32[2, B * L, columns]."""
+    group, sizes = table.group, tiles()
+    width, items = lanes.lane_count(group), index.shape[1]
+    state = lanes.identities(group, 2, table.device)
+    rows = np.empty(0, np.float32)
+    padded = np.zeros((sizes.batch * width, items), np.int32)
+    padded[: len(index)] = index[:, ::-1]
+    entries = padded.reshape(sizes.batch, width, items).transpose(0, 2, 1)
+    for done in range(0, items, sizes.steps):
+        chosen = np.zeros((sizes.batch, sizes.steps, width), np.int32)
+        part = entries[:, done : done + sizes.steps]
+        chosen[:, : part.shape[1]] = part
+        steps = np.where(np.arange(sizes.batch) * width < len(index), part.shape[1], 0).astype(np.int32)
+        state, sums = lanes.running_sums(state, table.gather(chosen, steps), steps, group=group)
+        rows = np.asarray(sums)  # waits: the gathered rows are overwritten by the next call
+    return rows.transpose(1, 0, 2, 3).reshape(2, -1, group.columns)
 
 
 def _combine(group: Group, families: list[_Family], weights: list[int]) -> list[small.Point]:

@@ -1,10 +1,9 @@
-"""Rows of affine points to gather from. On a CPU they lie in host memory, where numpy gathers fastest, and no program
+"""Rows of points to gather from. On a CPU they lie in host memory, where numpy gathers fastest, and no program
 depends on their number; on a GPU they lie on the device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,33 +13,56 @@ import numpy.typing as npt
 from prover.algebra.curve import Group
 from prover.algebra.kernels import kernel, platform
 from prover.algebra.points import Rows, infinity_row
+from prover.algebra.scratch import scratch
+
+Entries = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Affine rows float32[1 + n, columns]; row 0 is infinity. `on_device` where the platform gathers there."""
+    """Rows float32[1 + n, columns] of which row 0 is infinity; `on_device` where the platform gathers there."""
 
     group: Group
     rows: Rows
+    device: jax.Device | None = None
     on_device: jax.Array | None = None
 
     @classmethod
-    def of(cls, group: Group, rows: Rows, device: jax.Device | None = None) -> Table:
-        """From rows whose row 0 is left for infinity."""
+    def of_affine(cls, group: Group, rows: Rows, device: jax.Device | None = None) -> Table:
+        """From affine rows, row 0 of which is left for infinity."""
         rows[0] = infinity_row(group)
+        return cls._placed(group, rows, device)
+
+    @classmethod
+    def of_projective(cls, group: Group, rows: Rows, device: jax.Device | None = None) -> Table:
+        """From projective rows, row 0 of which is left for infinity."""
+        rows[0] = group.identity.reshape(-1)
+        return cls._placed(group, rows, device)
+
+    @classmethod
+    def _placed(cls, group: Group, rows: Rows, device: jax.Device | None) -> Table:
         if platform() == "cpu":
-            return cls(group, rows)
-        return cls(group, rows[:1], jax.device_put(rows, device))
+            return cls(group, rows, device)
+        return cls(group, rows[:1], device, jax.device_put(rows, device))
 
     @property
     def nbytes(self) -> int:
         return int(self.rows.nbytes if self.on_device is None else self.on_device.nbytes)
 
-    def take(self, entries: npt.NDArray[np.int32]) -> Any:
-        """The rows |entries|: float32[*entries.shape, columns]."""
-        if self.on_device is None:
-            return self.rows.take(np.abs(entries), axis=0, mode="clip")
-        return _take(self.on_device, entries)
+    def gather(self, entries: Entries, steps: npt.NDArray[np.int32]) -> jax.Array:
+        """Rows |entries| of int32[B, S, L], the first steps[t] of each tile t: float32[B, S, L, columns], the rest
+        arbitrary.
+
+        On a CPU the result is this thread's buffer, which the next call overwrites.
+        """
+        if self.on_device is not None:
+            taken: jax.Array = _take(self.on_device, entries)
+            return taken
+        buffer = scratch("gather", (*entries.shape, self.rows.shape[1]), np.float32, self.device)
+        for tile, chosen, count in zip(buffer.host, entries, steps, strict=True):
+            # 'clip' because only with it numpy writes to `out` without another copy; all entries are in range
+            np.take(self.rows, np.abs(chosen[:count]), axis=0, out=tile[:count], mode="clip")
+        return buffer.array()
 
 
 @kernel()

@@ -23,6 +23,12 @@ class UnsatisfiedConstraint(CuzkError):
         super().__init__(f"row {row} is not satisfied ({place}); {failing} rows fail")
 
 
+class CircuitTooLarge(CuzkError):
+    """The circuit has more rows than are written out."""
+
+    code = "circuit_too_large"
+
+
 class CacheDamaged(CuzkError):
     """A file of recorded matrices is damaged, of another version, or of another circuit."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypedDict
 
-from prover.circuits.constraint_system import ConstraintSystem
+from prover.circuits import fallback_post
 from prover.circuits.digest import Digest, r1cs_digest
-from prover.circuits.fallback_post import fallback_post
-from prover.circuits.matrices import Matrices, matrices_of
+from prover.circuits.fallback_post import record
+from prover.circuits.matrices import Matrices
 from prover.filecoin.shapes import PostShape
-
-#: circuits with more rows are not written out: their figures are derived from one and from two of their equal sectors
-MAX_RECORDED_ROWS = 1 << 22
 
 
 class CircuitSummary(TypedDict):
@@ -41,19 +38,11 @@ class CircuitSummary(TypedDict):
     r1cs_checkpoints: list[str] | None
 
 
-def record_post(shape: PostShape) -> Matrices:
-    """The matrices of a FallbackPoSt circuit."""
-    cs = ConstraintSystem()
-    fallback_post(cs, shape)
-    return matrices_of(cs)
-
-
 def summarize(shape: PostShape) -> CircuitSummary:
-    """The figures of a circuit of any size."""
-    one = record_post(replace(shape, sectors=1))
-    if one.num_constraints * shape.sectors <= MAX_RECORDED_ROWS:
-        return summarize_matrices(shape, record_post(shape))
-    two = record_post(replace(shape, sectors=2))
+    """The figures of a circuit of any size; one that is not written out is derived from one and two of its sectors."""
+    if shape.sectors * fallback_post.sector_rows(shape) <= fallback_post.MAX_RECORDED_ROWS:
+        return summarize_matrices(shape, record(shape))
+    one, two = record(replace(shape, sectors=1)), record(replace(shape, sectors=2))
     figures = _grown(_figures(one), _figures(two), shape.sectors)
     return _summary(shape, figures, len(one.coefs), None)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prover.errors import CuzkError
 from prover.filecoin.shapes import PostShape, ProofKind, SectorShape, parse_sector_size, post_shape
+
+if TYPE_CHECKING:
+    import jax
 
 Parsers = argparse._SubParsersAction  # argparse has no public name for it
 
@@ -41,3 +45,26 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
     """--keys DIR."""
     text = "directory of key files (default: FIL_PROOFS_PARAMETER_CACHE)"
     parser.add_argument("--keys", metavar="DIR", type=Path, default=default_keys(), help=text)
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """--platform."""
+    parser.add_argument("--platform", choices=["cpu", "gpu"], default="cpu", help="where to compute (default cpu)")
+
+
+def open_device(arguments: argparse.Namespace) -> jax.Device:
+    """Configures JAX; the first device of the platform. Raises PlatformUnavailable: there is no fall-back."""
+    from prover.jaxconf import configure
+
+    return configure(arguments.platform, cache_dir=cache_directory("jax"))[0]
+
+
+def cache_directory(name: str) -> Path | None:
+    """Where recorded circuits and compiled programs are kept between runs; None where nothing can be kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    directory = Path(base) / "cuzk" / name
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK) else None

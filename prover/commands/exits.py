@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done; `verify`: the proof is valid",
-    Exit.REFUSED: "the answer is no: a proof that is not valid, a job that failed",
+    Exit.REFUSED: "the answer is no: a proof that is not valid, work that failed",
     Exit.USAGE: "wrong usage of the command line",
     Exit.BAD_INPUT: "the request, the proof or another input is not valid; the text names the field and the limit",
     Exit.KEYS: "a key is missing, damaged, of another circuit, or exists already",
@@ -30,6 +30,7 @@ MEANINGS = {
     Exit.INTERNAL: "an error that cuzk does not know: please report it",
     Exit.INTERRUPTED: "stopped by Ctrl-C",
 }
+_UNAVAILABLE_CODES = frozenset({"file_unwritable", "key_write_failed", "platform_unavailable"})
 _KEY_CODES = frozenset({"key_damaged", "key_mismatch", "key_not_found", "key_exists"})
 
 
@@ -51,4 +52,4 @@ def exit_code(error: CuzkError) -> Exit:
         return Exit.KEYS
     if isinstance(error, InvalidInput):
         return Exit.BAD_INPUT
-    return Exit.UNAVAILABLE
+    return Exit.UNAVAILABLE if error.code in _UNAVAILABLE_CODES else Exit.REFUSED

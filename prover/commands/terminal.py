@@ -26,6 +26,7 @@ class Progress:
         self._started = time.monotonic()
         self._said = self._started
         self._live = sys.stderr.isatty()
+        print(f"cuzk: {what} ...", end="" if self._live else "\n", file=sys.stderr, flush=True)
 
     def __call__(self, fraction: float) -> None:
         """`fraction` of the work is done."""

@@ -6,7 +6,7 @@ filecoin-proofs-api 19.1.0 (registered proofs).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -194,12 +194,10 @@ def post_shape(kind: ProofKind, size: int) -> PostShape:
     raise UnsupportedProof(f"{kind} is not proved yet: only window-post and winning-post are", field="proof_kind")
 
 
-def post_shapes() -> Iterator[PostShape]:
+def post_shapes() -> tuple[PostShape, ...]:
     """Every PoSt circuit that the Filecoin stack has a configuration for."""
-    for sector in SECTORS.values():
-        if sector.window_sectors:
-            yield post_shape(ProofKind.WINDOW_POST, sector.size)
-            yield post_shape(ProofKind.WINNING_POST, sector.size)
+    sizes = [sector.size for sector in SECTORS.values() if sector.window_sectors]
+    return tuple(post_shape(kind, size) for size in sizes for kind in (ProofKind.WINDOW_POST, ProofKind.WINNING_POST))
 
 
 def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:

@@ -1,0 +1,1 @@
+"""Everything that a prover shares with the database: `Journal`."""

@@ -9,7 +9,7 @@ from hashlib import sha256
 from prover.filecoin import poseidon
 from prover.filecoin.post import CircuitSector, PostInstance, partitions
 from prover.filecoin.request import parse_json
-from prover.filecoin.shapes import PostShape
+from prover.filecoin.shapes import PostShape, ProofKind
 from prover.filecoin.vanilla import MerkleProof, PathElement
 from tests.circuits.vectors import POST
 
@@ -50,6 +50,9 @@ def random_instance(shape: PostShape, seed: int) -> PostInstance:
     The challenges of a sector share all levels but the lowest, so that they lead to one root.
     """
     rng = random.Random(seed)
+    if shape.kind is ProofKind.WINNING_POST:
+        sector = _random_sector(replace(shape, challenges=shape.sectors), rng)
+        return PostInstance(tuple(replace(sector, paths=(path,)) for path in sector.paths))
     return PostInstance(tuple(_random_sector(shape, rng) for _ in range(shape.sectors)))
 
 

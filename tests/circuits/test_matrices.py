@@ -6,7 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from prover.circuits import por
 from prover.circuits.constraint_system import ConstraintSystem
 from prover.circuits.digest import Digest, first_different_row, r1cs_digest
 from prover.circuits.matrices import Matrices, matrices_of
@@ -90,6 +93,18 @@ def test_templates_equal_direct_recording_with_sub_and_top_trees(size: int) -> N
     direct, replicated = (matrices_of(record_post(shape, templates=templates)) for templates in (False, True))
     assert first_different_row(direct, replicated) is None
     assert r1cs_digest(direct) == r1cs_digest(replicated)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.sampled_from([2, 4, 8]), min_size=0, max_size=3), st.booleans())
+def test_templates_equal_direct_recording_of_any_path(arities: list[int], private: bool) -> None:
+    gadget = por.PathToRoot(tuple(arities), private)
+    recordings = []
+    for templates in (False, True):
+        cs = ConstraintSystem(templates=templates)
+        cs.instance(gadget)
+        recordings.append(r1cs_digest(matrices_of(cs)))
+    assert recordings[0] == recordings[1]
 
 
 def test_a_difference_is_located() -> None:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from itertools import count, islice
+from random import Random
 
 import pytest
 
 from prover.errors import InvalidInput
 from prover.filecoin.errors import MalformedVanillaProof, NonCanonicalElement, TrailingBytes, TruncatedVanillaProof
 from prover.filecoin.fr import MODULUS
-from prover.filecoin.sample import fresh_sector
-from prover.filecoin.shapes import SECTORS, PostShape, ProofKind, post_shape
-from prover.filecoin.vanilla import SectorProof, read_sector_head, read_sector_proof, vanilla_size, write_sector_proof
+from prover.filecoin.shapes import PostShape, ProofKind, post_shape, post_shapes
+from prover.filecoin.vanilla import (
+    MerkleProof,
+    PathElement,
+    SectorProof,
+    read_sector_head,
+    read_sector_proof,
+    vanilla_size,
+    write_sector_proof,
+)
 
 from .samples import DATA, patched
 
@@ -36,14 +45,22 @@ def test_published_proofs_are_read_and_written(name: str, shape: PostShape) -> N
     assert read_sector_head(data, PLACE) == (proof.sector_id, proof.comm_r)
 
 
-@pytest.mark.parametrize("size", [4096, 16 << 10], ids=["4KiB", "16KiB"])
-def test_proofs_with_sub_trees_survive_a_round_trip(size: int) -> None:
-    shape = post_shape(ProofKind.WINDOW_POST, size)
-    sealed = fresh_sector("round trip", 3, SECTORS[size])
-    paths = tuple(sealed.replica_tree.prove(leaf) for leaf in range(10))
-    proof = SectorProof(3, sealed.comm_r, sealed.comm_c, sealed.comm_r_last, paths)
+@pytest.mark.parametrize("shape", post_shapes(), ids=lambda shape: shape.label)
+def test_proofs_of_every_shape_survive_a_round_trip(shape: PostShape) -> None:
+    random = Random(shape.label)
+    elements = (random.randrange(MODULUS) for _ in count())
+
+    def path() -> MerkleProof:
+        levels = [
+            PathElement(tuple(islice(elements, arity - 1)), random.randrange(arity)) for arity in shape.sector.arities
+        ]
+        return MerkleProof(next(elements), next(elements), tuple(levels))
+
+    paths = tuple(path() for _ in range(shape.paths_per_vanilla_proof))
+    proof = SectorProof(1 << 40, next(elements), next(elements), next(elements), paths)
     data = write_sector_proof(proof, shape.sector)
     assert len(data) == vanilla_size(shape)
+    assert data[FIRST] == bool(shape.sector.sub) + bool(shape.sector.top)  # the variant of the first path
     assert read_sector_proof(data, shape, PLACE) == proof
 
 

@@ -35,13 +35,13 @@ def people(db: None) -> dict[str, User]:
 
 
 @pytest.fixture
-def login(people: dict[str, User]) -> Login:
+def login(db: None) -> Login:
     """`login("olga")` is a browser in which olga is logged in; `login("")` one in which nobody is."""
 
     def browser(name: str) -> Client:
         client = Client(enforce_csrf_checks=False)
         if name:
-            client.force_login(people[name])
+            client.force_login(person(name))
         return client
 
     return browser

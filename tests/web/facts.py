@@ -20,16 +20,16 @@ def us(at: datetime) -> int:
 def session(prover: str = "alpha", **fields: Any) -> Session:
     """A live session whose lease has a minute to go."""
     now = datetime.now(UTC)
-    defaults = {"started_at": now, "heartbeat_at": now, "lease_until": now + timedelta(minutes=1), "state": "online"}
+    lease = {"heartbeat_at": now, "lease_until": now + timedelta(minutes=1)}
+    defaults = {"started_at": now, "state": "online", "state_at": now} | lease
     return Session.objects.create(prover=prover, host="host", **(defaults | fields))
 
 
 def worker(of: Session, ordinal: int = 0, sub: int = 0, **fields: Any) -> Worker:
     """A worker, with its device when that is new."""
-    device, _ = Device.objects.get_or_create(
-        id=f"{of.prover}/{ordinal}",
-        defaults={"session": of, "state": "online", "ordinal": ordinal, "name": "cpu", "platform": "cpu"},
-    )
+    described = {"session": of, "state": "online", "state_at": of.state_at, "ordinal": ordinal}
+    key = f"{of.prover}/{ordinal}"
+    device, _ = Device.objects.get_or_create(id=key, defaults=described | {"name": "cpu", "platform": "cpu"})
     defaults = {"display_id": 2 * ordinal + sub, "state": "online", "state_at": of.started_at}
     return Worker.objects.create(
         id=f"{of.prover}/{ordinal}/{sub}", session=of, device=device, prover=of.prover, ordinal=ordinal, sub_id=sub,

@@ -92,9 +92,9 @@ END $$;
 
 CREATE FUNCTION begin_watch(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = public, pg_temp AS $$
-    INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, version, head_seq, started_at,
+    INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, machine, version, head_seq, started_at,
                          heartbeat_at, lease_until)
-    VALUES (site_session(), 'site', 'online', p_now, '{}', '{}', 0, '', '', 0, p_now, p_now, p_now + lease_length())
+    VALUES (site_session(), 'site', 'online', p_now, '{}', '{}', 0, '', '', '', 0, p_now, p_now, p_now + lease_length())
     ON CONFLICT (id) DO UPDATE SET heartbeat_at = EXCLUDED.heartbeat_at, lease_until = EXCLUDED.lease_until
 $$;
 

@@ -7,8 +7,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT '00000000-0000-0000-0000-00000
 -- Who will lock rows of provers and then log an event locks the site first, or two of them could wait for each other.
 CREATE FUNCTION lock_site() RETURNS void
 LANGUAGE sql SET search_path = public, pg_temp AS $$
-    INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, version, head_seq, started_at)
-    VALUES (site_session(), 'site', 'online', clock_timestamp(), '{}', '{}', 0, '', '', 0, clock_timestamp())
+    INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, machine, version, head_seq, started_at)
+    VALUES (site_session(), 'site', 'online', clock_timestamp(), '{}', '{}', 0, '', '', '', 0, clock_timestamp())
     ON CONFLICT (id) DO UPDATE SET prover = 'site'
 $$;
 

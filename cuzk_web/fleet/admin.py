@@ -1,0 +1,243 @@
+"""The shared tables in Django's admin: to read. People act on workers by named actions, which write commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.paginator import Paginator
+from django.db.models import BooleanField, ExpressionWrapper, Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from cuzk_web import formats
+from cuzk_web.accounts.roles import MAY_COMMAND, allowed
+from cuzk_web.live.labels import kind_name, shown
+from prover.errors import CuzkError
+
+from . import commands
+from .models import Anomaly, Attempt, Command, Device, Job, Session, Worker
+
+ROWS = 5000  # that can be paged through; older ones by filters and search
+
+
+class FixedCountPaginator(Paginator):  # type: ignore[type-arg]  # takes no parameter when it runs
+    """Never counts: a table of a year would take seconds."""
+
+    @property
+    def count(self) -> int:
+        """As many rows as can be paged through."""
+        return ROWS
+
+
+def badge(state: str) -> SafeString:
+    """A state as on every page."""
+    return format_html('<span class="badge" data-state="{}">{}</span>', state, state.replace("_", " "))
+
+
+def label(text: str) -> SafeString:
+    """An id, never cut: the whole in the title."""
+    return format_html('<span class="label" title="{}">{}</span>', text, shown(text))
+
+
+if TYPE_CHECKING:  # the class takes no parameter when it runs
+    Base = admin.ModelAdmin[Model]
+else:
+    Base = admin.ModelAdmin
+
+
+class ReadOnly(Base):
+    """A table that is not the web's: no adding, changing or deleting, and no count."""
+
+    paginator = FixedCountPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    actions: Any = []
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    @admin.display(description="state", ordering="state")
+    def badge(self, row: Any) -> SafeString:
+        """The state."""
+        return badge(row.state)
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnly):
+    """Lives of provers."""
+
+    list_display = ("id", "prover", "badge", "host", "pid", "version", "started_at", "heartbeat_at", "ended_at")
+    list_filter = ("state",)
+    search_fields = ("prover", "host")
+    ordering = ("-started_at",)
+
+
+@admin.register(Device)
+class DeviceAdmin(ReadOnly):
+    """Devices of provers."""
+
+    list_display = ("id", "badge", "name", "platform", "memory")
+    ordering = ("id",)
+
+    @admin.display(description="memory")
+    def memory(self, device: Device) -> str:
+        """In GiB."""
+        return formats.size(device.memory_total_bytes)
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnly):
+    """Jobs; the history has the better list."""
+
+    list_display = ("number", "request", "kind_name", "badge", "priority", "submitted_by", "submitted_at", "error_code")
+    list_filter = ("kind", "state", "priority")
+    search_fields = ("=id", "=request_id")
+    ordering = ("-number",)
+    exclude = ("request_digest",)
+    list_select_related = False
+
+    @admin.display(description="request id")
+    def request(self, job: Job) -> SafeString:
+        """The submitter's id."""
+        return label(job.request_id)
+
+    @admin.display(description="kind", ordering="kind")
+    def kind_name(self, job: Job) -> str:
+        """The name people use."""
+        return kind_name(job.kind)
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnly):
+    """Attempts at partitions."""
+
+    list_display = ("attempt", "badge", "worker_id", "state_at", "reason")
+    list_filter = ("state",)
+    search_fields = ("=job__id", "=worker__id")
+    ordering = ("-state_at",)
+
+    @admin.display(description="attempt")
+    def attempt(self, row: Attempt) -> SafeString:
+        """job:partition:number."""
+        return label(row.id)
+
+
+@admin.register(Anomaly)
+class AnomalyAdmin(ReadOnly):
+    """Moves that were refused."""
+
+    list_display = ("id", "at", "code", "entity", "what", "old", "new")
+    list_filter = ("code",)
+    search_fields = ("=entity_id",)
+    ordering = ("-id",)
+
+    @admin.display(description="id of the entity")
+    def what(self, row: Anomaly) -> SafeString:
+        """What was to be moved."""
+        return label(row.entity_id)
+
+
+@admin.register(Command)
+class CommandAdmin(ReadOnly):
+    """What was asked, by whom, and what came of it."""
+
+    list_display = ("requested_at", "action", "what", "badge", "requested_by_name", "answered_at", "outcome")
+    list_filter = ("action", "state", "prover")
+    search_fields = ("=target", "=requested_by_name")
+    ordering = ("-requested_at",)
+
+    @admin.display(description="target")
+    def what(self, row: Command) -> SafeString:
+        """The worker or job."""
+        return label(row.target)
+
+
+def asks(action: str, words: str) -> Callable[..., Any]:
+    """The admin action that asks each selected worker."""
+
+    @admin.action(description=words, permissions=["command"])
+    def act(model_admin: WorkerAdmin, request: HttpRequest, workers: QuerySet[Worker]) -> HttpResponse | None:
+        if action in commands.DESTRUCTIVE and "confirmed" not in request.POST:
+            return model_admin.confirmation(request, workers, action)
+        for worker in workers:
+            model_admin.ask(request, worker, action)
+        return None
+
+    act.__name__ = action
+    return act
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnly):
+    """Workers, and what can be asked of them."""
+
+    list_display = ("display", "id", "badge", "wish", "admin_by", "admin_at", "last_command", "device_id")
+    list_filter = ("state", "admin", "prover")
+    search_fields = ("=id", "prover")
+    ordering = ("prover", "ordinal", "sub_id")
+    actions = [
+        asks("pause", "Pause: finish what runs, take nothing new"),
+        asks("resume", "Resume: take work again"),
+        asks("drain", "Drain: finish what runs, then stop"),
+    ]
+
+    def has_command_permission(self, request: HttpRequest) -> bool:
+        """Whether the actions are offered at all."""
+        return allowed(request.user, MAY_COMMAND)
+
+    def ask(self, request: HttpRequest, worker: Worker, action: str) -> None:
+        """Ask one worker, and say what came of it."""
+        assert isinstance(request.user, User)
+        try:
+            asked = commands.ask(request.user, worker.pk, action)
+        except CuzkError as error:
+            self.message_user(request, f"Refused: {error.message} ({error.code})", messages.ERROR)
+            return
+        text = "" if asked.created else "; the same was asked before and waits for its answer"
+        self.message_user(request, f"Asked W{worker.display_id} ({worker.pk}) to {action}{text}.", messages.SUCCESS)
+
+    def confirmation(self, request: HttpRequest, workers: QuerySet[Worker], action: str) -> HttpResponse:
+        """Ask the person once more."""
+        context = {**self.admin_site.each_context(request), "workers": workers, "action": action, "opts": self.opts}
+        return TemplateResponse(request, "admin/fleet/worker/confirm.html", context)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With whether the prover is alive."""
+        alive = ExpressionWrapper(commands.with_liveness(), output_field=BooleanField())
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(alive=alive)
+        return rows
+
+    @admin.display(description="worker", ordering="display_id")
+    def display(self, worker: Worker) -> str:
+        """Its label."""
+        return f"W{worker.display_id}"
+
+    @admin.display(description="state", ordering="state")
+    def badge(self, row: Any) -> SafeString:
+        """A worker of a prover that lost its lease is lost, whatever was written last."""
+        return badge("lost" if row.state == "online" and not row.alive else row.state)
+
+    @admin.display(description="wish", ordering="admin")
+    def wish(self, worker: Worker) -> SafeString:
+        """What people want of it."""
+        return badge(worker.admin)
+
+    @admin.display(description="last command")
+    def last_command(self, worker: Worker) -> str | SafeString:
+        """The newest command and its state."""
+        last = Command.objects.filter(target=worker.pk).order_by("-requested_at").first()
+        return "–" if last is None else format_html("{} {} {}", last.action, badge(last.state), last.outcome or "")

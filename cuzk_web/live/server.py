@@ -1,0 +1,57 @@
+"""Daphne for this site: says where it listens, fails loudly when it cannot, and tells open pages that it restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from daphne.endpoints import build_endpoint_description_strings
+from daphne.server import Server
+from twisted.internet import defer, reactor
+
+from . import hub
+from .protocol import CloseCode
+
+
+class SiteServer(Server):  # type: ignore[misc]  # Daphne has no types
+    """HTTP and WebSocket on one port. `run` returns after SIGTERM or SIGINT; `failure` says why it could not listen."""
+
+    def __init__(self, application: Any, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+        self.failure: str | None = None
+        self._on_ready = on_ready
+        endpoints = build_endpoint_description_strings(host=host, port=port)
+        super().__init__(application, endpoints, ready_callable=self._begin, server_name="cuzk")
+
+    def listen_success(self, port: Any) -> None:
+        """The port is ours."""
+        super().listen_success(port)
+        address = port.getHost()
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        self._on_ready(f"http://{host}:{address.port}/")
+
+    def listen_error(self, failure: Any) -> None:
+        """The port is not to be had."""
+        self.failure = failure.getErrorMessage()
+        super().listen_error(failure)
+
+    def _begin(self) -> None:
+        self._task(_start())
+        reactor.addSystemEventTrigger("before", "shutdown", self._end)  # type: ignore[arg-type]  # wrong in Twisted
+
+    def _end(self) -> Any:
+        return defer.Deferred.fromFuture(self._task(_stop()))
+
+    def _task(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        loop: asyncio.AbstractEventLoop = reactor._asyncioEventloop
+        return loop.create_task(job)
+
+
+async def _start() -> None:
+    hub.hub()
+
+
+async def _stop() -> None:
+    for viewer in list(hub.hub().viewers):
+        await viewer.close(CloseCode.RESTART)
+    await hub.close()

@@ -1,0 +1,118 @@
+"""The hub's own two connections to Postgres: one only listens, one only reads. Never Django's, never a pool."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+from django.db import connections
+from psycopg.conninfo import make_conninfo
+
+from .rows import COLUMNS, SITE
+
+log = logging.getLogger(__name__)
+
+CHANNEL: Final = "cuzk"
+RETRY_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)  # between attempts to connect again
+CONNECT_S: Final = 10  # a connection that takes longer is given up
+STATEMENT_MS: Final = 10_000
+
+_HEADS: Final = """SELECT id::text, head_seq, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM session"""
+_ROWS: Final[LiteralString] = f"""SELECT {COLUMNS}
+    FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[]) AS k(id, low, high)
+    JOIN transition t ON t.session_id = k.id AND t.seq > k.low AND t.seq <= k.high
+    ORDER BY t.session_id, t.seq"""
+_PULSE: Final = """SELECT s.id::text, (extract(epoch FROM s.heartbeat_at) * 1000000)::bigint,
+      (extract(epoch FROM s.tick_at) * 1000000)::bigint, (extract(epoch FROM sm.at) * 1000000)::bigint, sm.gauges,
+      (SELECT count(*) FROM anomaly a WHERE a.session_id = s.id)
+    FROM session s LEFT JOIN LATERAL
+      (SELECT at, gauges FROM sample WHERE session_id = s.id ORDER BY at DESC LIMIT 1) sm ON true
+    WHERE s.id = ANY(%s::uuid[])"""
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The highest seq of every session, and the database's time when they were read."""
+
+    seqs: Mapping[str, int]
+    now_us: int
+
+
+def conninfo() -> str:
+    """How Django's default database is reached."""
+    settings = connections["default"].settings_dict
+    names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
+    given = {theirs: settings[ours] for ours, theirs in names.items() if settings.get(ours)}
+    return make_conninfo(**given, application_name="cuzk hub", connect_timeout=CONNECT_S)
+
+
+async def connect() -> psycopg.AsyncConnection[tuple[Any, ...]]:
+    """A connection of one's own, in autocommit, that no statement can hold for long."""
+    options = f"-c statement_timeout={STATEMENT_MS} -c TimeZone=UTC"
+    return await psycopg.AsyncConnection.connect(conninfo(), autocommit=True, options=options)
+
+
+class Reader:
+    """Reads heads, rows and gauges; connects again when the connection was lost (the caller sees the error once)."""
+
+    def __init__(self) -> None:
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+
+    async def heads(self) -> Heads:
+        """What there is to read."""
+        records = await self._all(_HEADS, ())
+        return Heads({key: seq for key, seq, _ in records}, records[0][2] if records else 0)
+
+    async def rows(self, low: Mapping[str, int], high: Mapping[str, int]) -> list[tuple[Any, ...]]:
+        """Records of COLUMNS with low < seq <= high, of the sessions of `low`, sorted by (session, seq)."""
+        return await self._all(_ROWS, (list(low), list(low.values()), [high[key] for key in low]))
+
+    async def pulse(self, sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """By session: when it last beat, when its engine last ticked, its newest sample, its count of anomalies."""
+        records = await self._all(_PULSE, (list(sessions),))
+        return {
+            key: {"heartbeat_us": beat, "tick_us": tick, "sample_us": at, "gauges": gauges, "anomalies": anomalies}
+            for key, beat, tick, at, gauges, anomalies in records
+            if key != SITE
+        }
+
+    async def mark_lost(self) -> None:
+        """Let the database declare sessions lost whose lease has run out; it decides on its own clock."""
+        await self._all("SELECT mark_lost()", ())
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _all(self, query: LiteralString, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if self._connection is None:
+            self._connection = await connect()
+        try:
+            cursor = await self._connection.execute(query, parameters)
+            return await cursor.fetchall()
+        except (psycopg.OperationalError, asyncio.CancelledError):
+            await self.close()
+            raise
+
+
+async def listen(on_news: Callable[[], None]) -> None:
+    """Call `on_news` at each notification, and after each connect: what came before has to be read. For ever."""
+    failures = 0
+    while True:
+        try:
+            async with await connect() as connection:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                failures = 0
+                on_news()
+                async for _ in connection.notifies():
+                    on_news()
+        except psycopg.Error as error:
+            log.warning("the listener lost its connection: %s", str(error).strip())
+        await asyncio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
+        failures += 1

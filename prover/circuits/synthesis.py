@@ -1,0 +1,65 @@
+"""From an instance to the assignment: a circuit is recorded once, a job computes its witness and three products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prover.algebra.kernels import Residues
+from prover.circuits import cache
+from prover.circuits.errors import UnsatisfiedConstraint
+from prover.circuits.evaluation import Evaluator
+from prover.circuits.fallback_post import describe_row, record
+from prover.circuits.matrices import Matrices
+from prover.circuits.residues import unsatisfied
+from prover.circuits.witness import Witness, fallback_post_witness
+from prover.filecoin.post import PostInstance
+from prover.filecoin.shapes import PostShape
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the prover needs of one circuit, satisfied.
+
+    `inputs` uint8[num_inputs, 32] (ONE first) and `aux` uint8[num_aux, 32], canonical; `a`, `b`, `c` residues
+    float32[22, num_rows], the rows of the inputs included.
+    """
+
+    inputs: NDArray[np.uint8]
+    aux: NDArray[np.uint8]
+    a: Residues
+    b: Residues
+    c: Residues
+
+
+class Circuit:
+    """A FallbackPoSt circuit of one shape, ready to synthesise. Immutable, safe to share between threads."""
+
+    def __init__(self, shape: PostShape, matrices: Matrices) -> None:
+        self.shape = shape
+        self.matrices = matrices
+        self._evaluator = Evaluator(matrices)
+
+    @classmethod
+    def load(cls, shape: PostShape, cache_dir: Path | None) -> Circuit:
+        """The circuit from its file in `cache_dir`, recorded (and kept there) when there is no sound one."""
+        if cache_dir is None:
+            return cls(shape, record(shape))
+        path = cache_dir / f"{shape.cache_name}.r1cs"
+        return cls(shape, cache.load_or_record(path, shape.identifier, lambda: record(shape)))
+
+    def synthesize(self, instance: PostInstance, threads: int = 1) -> Assignment:
+        """The assignment of an instance. Raises InstanceMismatch, UnsatisfiedConstraint."""
+        return self.assign(fallback_post_witness(self.shape, instance), threads)
+
+    def assign(self, witness: Witness, threads: int = 1) -> Assignment:
+        """The assignment of a witness. Raises UnsatisfiedConstraint, which names the first bad row and its place."""
+        a, b, c = self._evaluator.evaluate(np.concatenate([witness.inputs, witness.aux]), threads)
+        wrong = unsatisfied(a, b, c, threads)
+        if len(wrong):
+            row = int(wrong[0])
+            raise UnsatisfiedConstraint(row, describe_row(self.shape, row), len(wrong))
+        return Assignment(witness.inputs, witness.aux, a, b, c)

@@ -1,0 +1,74 @@
+"""Leases: queued jobs are given to one session each, in the order of the queue, however many provers ask at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+import structlog
+
+from prover.pipeline.attempts import order
+from prover.pipeline.sources import ClaimedJob, JobInfo, PriorAttempt
+
+from .connection import connect
+
+log = structlog.get_logger(__name__)
+
+#: conflicts with nothing but the marking of a lost session
+_ALIVE = "SELECT 1 FROM session WHERE id = %s AND state = 'online' FOR KEY SHARE"
+_LEASE = """UPDATE job SET session_id = %(session)s, lease_epoch = lease_epoch + 1 WHERE id IN (
+        SELECT id FROM job WHERE state = 'queued' AND session_id IS NULL AND ended_at IS NULL
+        ORDER BY priority DESC, deadline NULLS LAST, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    RETURNING id::text, kind, partitions, request_id, number, sector_size, priority, to_us(deadline), partition_index,
+        miner_id, sector_number, submitted_by, to_us(state_at), losses"""
+_REQUEST = "SELECT request FROM job_input WHERE job_id = %s"
+_PROOFS = "SELECT partition, proof FROM proof WHERE job_id = %s"
+_ATTEMPTS = """SELECT DISTINCT ON (partition) partition, attempt_no, state FROM attempt WHERE job_id = %s
+    ORDER BY partition, attempt_no DESC"""
+
+
+def claim(connection: psycopg.Connection, session: str, limit: int) -> list[ClaimedJob]:
+    """Lease up to `limit` queued jobs to `session`, best first; none when the session is not online."""
+    with connection.transaction(), connection.cursor(binary=True) as cursor:
+        if limit < 1 or cursor.execute(_ALIVE, [session]).fetchone() is None:
+            return []
+        leased = cursor.execute(_LEASE, {"session": session, "limit": limit}).fetchall()
+        claimed = [_claimed(cursor, row) for row in leased]
+    return sorted(claimed, key=lambda job: order(job.info))
+
+
+def _claimed(cursor: psycopg.Cursor[Any], row: Sequence[Any]) -> ClaimedJob:
+    *fields, losses = row
+    info = JobInfo(*fields)
+    (request,) = cursor.execute(_REQUEST, [info.id]).fetchone() or (b"",)
+    proofs = dict(cursor.execute(_PROOFS, [info.id]).fetchall())
+    attempts = {p: PriorAttempt(n, state) for p, n, state in cursor.execute(_ATTEMPTS, [info.id]).fetchall()}
+    return ClaimedJob(info, request, proofs, attempts, losses)
+
+
+class Claims:
+    """The engine's `JobSource`: claims over a connection of its own, for one calling thread; never raises."""
+
+    def __init__(self, dsn: str, session: str, trouble: Callable[[], str | None]) -> None:
+        """`trouble` says why nothing may be claimed now, or None."""
+        self._dsn, self._session, self._trouble = dsn, session, trouble
+        self._connection: psycopg.Connection | None = None
+
+    def claim(self, limit: int) -> Sequence[ClaimedJob]:
+        """As `claim`; empty when the database is away or results could not be stored."""
+        if self._trouble() is not None:
+            return []
+        try:
+            self._connection = self._connection or connect(self._dsn, "cuzk claims")
+            return claim(self._connection, self._session, limit)
+        except psycopg.Error as error:
+            log.warning("cannot claim", error=str(error), session=self._session)
+            self.close()
+            return []
+
+    def close(self) -> None:
+        """Close the connection; the next claim opens another."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None

@@ -1,0 +1,31 @@
+"""Connections that fail soon rather than hang, and say what kind of failure it was."""
+
+from __future__ import annotations
+
+import psycopg
+
+#: a statement that takes longer is a database in trouble; a client that is stopped inside a transaction loses it, so
+#: that its locks cannot outlive its lease
+OPTIONS = (
+    "-c statement_timeout=10s -c lock_timeout=8s -c idle_in_transaction_session_timeout=5s -c synchronous_commit=on"
+    " -c timezone=UTC"
+)
+CONNECT_TIMEOUT = 3  # seconds
+
+
+def connect(dsn: str, name: str) -> psycopg.Connection:
+    """A connection in autocommit. Raises psycopg.OperationalError when the database does not answer."""
+    return psycopg.connect(
+        dsn, autocommit=True, options=OPTIONS, connect_timeout=CONNECT_TIMEOUT, application_name=name,
+        keepalives_idle=5, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000,
+    )  # fmt: skip
+
+
+def is_full(error: psycopg.Error) -> bool:
+    """Whether the database refuses because it has no room: the SQL states of class 53."""
+    return (error.sqlstate or "").startswith("53")
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the same may succeed later: the server is gone, starting, stopping, full, or somebody was in the way."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

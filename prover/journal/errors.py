@@ -1,0 +1,37 @@
+"""What can go wrong between the prover and the database."""
+
+from __future__ import annotations
+
+from prover.errors import CuzkError, InvalidInput
+
+
+class DatabaseAway(CuzkError):
+    """The database does not answer."""
+
+    code = "database_away"
+    retryable = True
+
+
+class SessionLost(CuzkError):
+    """The session is not current in the database any more: its lease ran out, or another took its place."""
+
+    code = "session_lost"
+
+
+class ProverNameTaken(CuzkError):
+    """Another prover of this name is running; give this one a name of its own."""
+
+    code = "prover_name_taken"
+
+
+class SpoolFull(CuzkError):
+    """The disk of the local spool is full or refuses to write; nothing new is claimed until it accepts again."""
+
+    code = "spool_full"
+    retryable = True
+
+
+class RequestConflict(InvalidInput):
+    """A job with this request id and another content is there already."""
+
+    code = "request_conflict"

@@ -1,0 +1,163 @@
+"""The beginning of a session: its row, the end of its predecessors, and what they left."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import structlog
+
+from . import batch, spool
+from .connection import is_away
+from .errors import DatabaseAway, ProverNameTaken
+from .mirror import Mirror
+from .writer import MAX_BATCH, chunks, fill_holes
+
+WAIT = 30.0  # seconds for the lease of a predecessor that may be alive to run out
+
+log = structlog.get_logger(__name__)
+
+_OPEN = """INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, machine, pid, version,
+        head_seq, started_at, heartbeat_at, lease_until)
+    VALUES (%s, %s, '', now(), '{}', '{}', 0, %s, %s, %s, %s, 0, now(), now(), now() + lease_length())"""
+_PREDECESSORS = """SELECT id::text, machine, pid, started_at FROM session
+    WHERE prover = %s AND state IN ('', 'starting', 'online') ORDER BY started_at"""
+
+_WISHES = """SELECT id, admin, to_us(admin_at) FROM worker WHERE prover = %s AND admin_moved_by IS NOT NULL
+    ORDER BY id"""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminWish:
+    """What people wanted of a worker, from earlier sessions."""
+
+    worker: str
+    admin: str
+    at_us: int
+
+
+def open_session(connection: psycopg.Connection, prover: str, version: str) -> str:
+    """Begin a session of `prover`; returns its id. Its predecessors have ended then, and their jobs are free.
+
+    Raises ProverNameTaken when another process of that name lives.
+    """
+    if prover == "site":
+        raise ProverNameTaken("'site' is the name of the web's own session")
+    _end_predecessors(connection, prover)
+    session = str(uuid.uuid4())
+    connection.execute(_OPEN, [session, prover, socket.gethostname(), machine(), os.getpid(), version])
+    return session
+
+
+def admin_wishes(connection: psycopg.Connection, prover: str) -> list[AdminWish]:
+    """The wishes for all workers that the prover ever had."""
+    return [AdminWish(*row) for row in connection.execute(_WISHES, [prover])]
+
+
+def machine() -> str:
+    """Where a process id means something: this boot, this process namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _end_predecessors(connection: psycopg.Connection, prover: str) -> None:
+    deadline = time.monotonic() + WAIT
+    while rows := connection.execute(_PREDECESSORS, [prover]).fetchall():
+        for session, where, pid, started_at in rows:
+            if where == machine() and not _lives(pid, started_at):
+                connection.execute("SELECT supersede_session(%s)", [session])
+                log.info("predecessor is dead", session=session, pid=pid)
+            elif where == machine() or time.monotonic() > deadline:
+                raise ProverNameTaken(f"{prover!r} runs already (process {pid}, session {session})")
+        connection.execute("SELECT mark_lost()")
+        if connection.execute(_PREDECESSORS, [prover]).fetchone():
+            time.sleep(1)
+
+
+def _lives(pid: int | None, started_at: datetime) -> bool:
+    """Whether the process that began the session is still there: a later one may have got its number."""
+    try:
+        process = psutil.Process(pid or -1)
+        older: bool = process.create_time() <= started_at.timestamp() + 1
+        return older and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, ValueError):
+        return False
+
+
+# -- what dead sessions left on this machine ---------------------------------------------------------------------------
+
+
+def recover(connection: psycopg.Connection, folder: Path) -> None:
+    """Bring what the spools of dead sessions hold into the database, before their sessions are ended.
+
+    When a session is current still, its states are written as its own writer would have; else its proofs are kept and
+    its states logged. A file that is no spool is set aside.
+    """
+    for path in spool.left_behind(folder):
+        try:
+            _recover_file(connection, path)
+        except psycopg.Error as error:
+            if is_away(error):
+                raise DatabaseAway(str(error)) from error
+            _set_aside(path, error)
+        except (ValueError, OverflowError, TypeError) as error:
+            _set_aside(path, error)
+
+
+def _recover_file(connection: psycopg.Connection, path: Path) -> None:
+    content = spool.read(path)
+    if content.session is None or not _is_known(connection, content.session):
+        _set_aside(path, ValueError("no spool of a session that this database knows"))
+        return
+    late = _replay(connection, content)
+    log.warning("spool recovered", session=content.session, late=late, damaged=content.damaged, file=str(path))
+    path.unlink()
+
+
+def _replay(connection: psycopg.Connection, content: spool.Content) -> int:
+    """Returns how many states came too late."""
+    session = str(content.session)
+    mirror, head, late = Mirror(session), _head(connection, session), 0
+    for records in chunks(fill_holes(content.records, head), MAX_BATCH):
+        if _is_live(connection, session):
+            head = batch.write(connection, mirror, head, records)
+        else:
+            late += batch.write_facts(connection, session, records, "session ended before its spool was read")
+    return late
+
+
+def _set_aside(path: Path, error: Exception) -> None:
+    log.error("spool cannot be read; set aside", file=str(path), error=str(error))
+    path.rename(path.with_suffix(".unreadable"))
+
+
+def _is_known(connection: psycopg.Connection, session: str) -> bool:
+    try:
+        uuid.UUID(session)
+    except ValueError:
+        return False
+    return connection.execute("SELECT 1 FROM session WHERE id = %s", [session]).fetchone() is not None
+
+
+def _one(connection: psycopg.Connection, query: Any, session: str) -> Any:
+    row = connection.execute(query, [session]).fetchone()
+    return row[0] if row else None
+
+
+def _head(connection: psycopg.Connection, session: str) -> int:
+    return int(_one(connection, "SELECT head_seq FROM session WHERE id = %s", session))
+
+
+def _is_live(connection: psycopg.Connection, session: str) -> bool:
+    return _one(connection, "SELECT state FROM session WHERE id = %s", session) in batch.LIVE

@@ -1,0 +1,166 @@
+"""The local file that keeps what the database has not confirmed: append-only, fsynced, one checked line a record.
+
+A line is ``LENGTH CRC32 JSON`` with length and checksum of the JSON in hexadecimal. The first says whose it is. A line
+that is damaged is skipped and counted; a torn tail (the machine died while it was written) is no damage.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import SpoolFull
+from .records import Record, from_json, to_json
+from .text import json_text
+
+MAX_LINE = 8 << 20  # bytes; a longer one is not read into memory
+SUFFIX = ".spool"
+
+
+class Spool:
+    """Records of one session that wait for the database."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        """Opens nothing until there is something to keep."""
+        self.path = folder / f"{session}{SUFFIX}"
+        self.session = session
+        self._file: int | None = None
+        self._size = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept."""
+        return self._size == 0
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Keep records; when this returns they are on disk. Raises SpoolFull, and then none of them is kept."""
+        data = b"".join(_line(to_json(record)) for record in records)
+        try:
+            self._write(data)
+        except OSError as error:
+            self._undo()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS):
+                raise SpoolFull(f"{self.path}: {error.strerror}") from error
+            raise
+
+    def read(self) -> Iterator[Record]:
+        """What is kept, in order."""
+        if not self.empty:
+            yield from read(self.path).records
+
+    def clear(self) -> None:
+        """Forget what the database has confirmed."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file; what it keeps stays for the next start."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file, self._size = None, 0
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_EX)  # says that its session lives
+            data = _line(["session", self.session]) + data
+            _sync_folder(self.path.parent)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+        os.fsync(self._file)
+        self._size += len(data)
+
+    def _undo(self) -> None:
+        if self._file is not None:
+            os.ftruncate(self._file, self._size)
+            if self.empty:  # not even the first line is there
+                self.close()
+
+
+@dataclass(slots=True)
+class Content:
+    """What a spool file holds; `damaged` counts while `records` is read."""
+
+    session: str | None
+    records: Iterator[Record]
+    damaged: int = 0
+
+
+def read(path: Path) -> Content:
+    """Open a file left by any session. Nothing in it is trusted: `session` is None when it does not begin as one."""
+    file = open(path, "rb")  # closed by the generator
+    first = _parse(file.readline(MAX_LINE))
+    match first:
+        case ["session", str(session)]:
+            content = Content(session, iter(()))
+            content.records = _records(file, content)
+            return content
+    file.close()
+    return Content(None, iter(()), damaged=1)
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """Spools whose sessions are dead: no process holds them."""
+    return [path for path in sorted(folder.glob(f"*{SUFFIX}")) if not _is_held(path)]
+
+
+def _is_held(path: Path) -> bool:
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def _records(file: BinaryIO, content: Content) -> Iterator[Record]:
+    with file:
+        while line := file.readline(MAX_LINE):
+            if not line.endswith(b"\n") and len(line) < MAX_LINE:
+                return  # torn by the end of its writer
+            record = _record(line)
+            if record is None:
+                content.damaged += 1
+            else:
+                yield record
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        return from_json(_parse(line))
+    except ValueError:
+        return None
+
+
+def _parse(line: bytes) -> object:
+    """The JSON of a line, or None when length or checksum is wrong."""
+    head, _, rest = line.partition(b" ")
+    checksum, _, text = rest.rstrip(b"\n").partition(b" ")
+    try:
+        if int(head, 16) != len(text) or int(checksum, 16) != zlib.crc32(text):
+            return None
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _line(value: object) -> bytes:
+    text = json_text(value).encode()
+    return b"%x %x %s\n" % (len(text), zlib.crc32(text), text)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,264 @@
+"""The one thread that writes: what is put goes into a queue, and from there into the database, or the spool meanwhile.
+
+`put` never waits. Every 50 ms the queue is written in one transaction. When the database is away, what was put and not
+confirmed goes to the spool (fsynced) and is replayed, in order, when it is back. When neither accepts, records wait in
+memory. `trouble` says which of these it is, and then nothing new should be claimed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
+
+import psycopg
+import structlog
+
+from prover.states import Refused, Transition
+
+from . import batch
+from .connection import connect, is_away, is_full
+from .errors import SessionLost, SpoolFull
+from .mirror import Mirror
+from .records import Anomaly, Record
+from .spool import Spool
+
+INTERVAL = 0.05  # seconds between batches
+MAX_BATCH = 4000  # records in one transaction
+MAX_QUEUE = 200_000  # records in memory; more, and nothing new is claimed
+RETRY_MIN, RETRY_MAX = 0.25, 2.0  # seconds between attempts to reach the database
+
+log = structlog.get_logger(__name__)
+
+
+class Writer:
+    """Owns the order of one session's records."""
+
+    def __init__(
+        self, dsn: str, session: str, spool: Spool, *, head: int = 0, on_lost: Callable[[str], None] | None = None
+    ) -> None:
+        """`head`: where the session's log stands. `on_lost` is called once, from the writer's thread."""
+        self.dsn = dsn
+        self.session = session
+        self.lost: str | None = None  # why the session is not current any more
+        self._on_lost = on_lost
+        self._spool = spool
+        self._head = head
+        self._mirror = Mirror(session)
+        self._queue: deque[Record] = deque()
+        self._pending: list[Record] = []  # taken from the queue; in neither database nor spool
+        self._connection: psycopg.Connection | None = None
+        self._retry_at, self._retry_s = 0.0, RETRY_MIN
+        self._trouble: str | None = None  # of the database
+        self._spool_full = False
+        self._anomalies = count(1)
+        self._wake, self._stop, self._idle = threading.Event(), threading.Event(), threading.Event()
+        self._idle.set()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+
+    # -- for everybody ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def put(self, made: Transition | Refused | Record) -> None:
+        """Take a record; returns at once. Records of one thread, or put under one lock, keep their order."""
+        self._queue.append(Anomaly.of(made, next(self._anomalies)) if isinstance(made, Refused) else made)
+        self._idle.clear()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    @property
+    def trouble(self) -> str | None:
+        """None; or why nothing new should be claimed.
+
+        session_lost, spool_full, queue_full, database_full or database_away.
+        """
+        if self.lost:
+            return SessionLost.code
+        if self._spool_full:
+            return SpoolFull.code
+        return "queue_full" if len(self._queue) > MAX_QUEUE else self._trouble
+
+    @property
+    def waiting(self) -> int:
+        """Records that the database has not confirmed; those in the spool count as one more."""
+        return len(self._queue) + len(self._pending) + (not self._spool.empty)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until the database has everything that was put before; False when time is over."""
+        return self._idle.wait(timeout_s)
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Write what is left, to the database or else to the spool. False when something could be kept nowhere."""
+        self.flush(timeout_s)
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(timeout_s + 30)
+        return not self._queue and not self._pending
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(1.0)
+            self._wake.clear()
+            self._turn()
+            self._stop.wait(INTERVAL)
+        self._turn()
+        if self._connection is not None:
+            self._connection.close()
+        self._spool.close()
+
+    def _turn(self) -> None:
+        """Everything that can be written now; whatever goes wrong, the thread lives on and nothing is dropped."""
+        try:
+            self._write_all()
+        except Exception as error:
+            log.exception("journal cannot write", session=self.session)
+            self._disconnect("database_away", error)
+        if self._pending or self._queue:
+            self._wake.set()
+        elif self._spool.empty:
+            self._idle.set()
+            if self._queue:  # put between the look and the flag
+                self._idle.clear()
+
+    def _write_all(self) -> None:
+        if self._connection is None and not self._connect():
+            self._keep()
+            return
+        try:
+            self._replay()
+            while self._take():
+                self._write(self._pending)
+                self._pending = []
+            self._set_trouble(None)
+            self._spool_full = False
+        except psycopg.Error as error:
+            if not is_away(error) and self._connection is not None and not self._connection.broken:
+                raise
+            self._disconnect("database_full" if is_full(error) else "database_away", error)
+            self._keep()
+
+    def _take(self) -> bool:
+        """Move a batch from the queue to `_pending`."""
+        while len(self._pending) < MAX_BATCH and self._queue:
+            self._pending.append(self._queue.popleft())
+        return bool(self._pending)
+
+    def _keep(self) -> None:
+        """Put everything that waits into the spool."""
+        try:
+            while self._take():
+                self._spool.append(self._pending)
+                self._pending = []
+        except SpoolFull as error:
+            if not self._spool_full:
+                log.error("journal's spool is full", error=str(error), session=self.session, waiting=self.waiting)
+            self._spool_full = True
+        else:
+            self._spool_full = False
+
+    def _replay(self) -> None:
+        if self._spool.empty:
+            return
+        for records in chunks(fill_holes(self._spool.read(), self._head), MAX_BATCH):
+            self._write(records)
+        self._spool.clear()
+        log.info("journal replayed its spool", session=self.session, head=self._head)
+
+    def _write(self, records: Sequence[Record]) -> None:
+        assert self._connection is not None
+        if self.lost:
+            batch.write_facts(self._connection, self.session, records, self.lost)
+            return
+        try:
+            self._head = batch.write(self._connection, self._mirror, self._head, records)
+        except batch.HeadMoved as moved:
+            self._head = moved.head
+            self._write(records)
+        except psycopg.errors.UniqueViolation:  # a commit that we believed lost
+            self._head = self._read_head(self._connection)
+            self._head = batch.write(self._connection, self._mirror, self._head, records)
+        except SessionLost as error:
+            self._lose(str(error), records)
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            self._split(records, error)
+
+    def _split(self, records: Sequence[Record], error: psycopg.Error) -> None:
+        """Find the record that the database refuses, so that it alone is replaced by a mark in the log."""
+        if len(records) > 1:
+            middle = len(records) // 2
+            self._write(records[:middle])
+            self._write(records[middle:])
+            return
+        log.error("the database refuses a record", session=self.session, record=repr(records[0]), error=str(error))
+        if isinstance(records[0], Transition) and records[0].reason != "record_damaged":
+            self._write([batch.placeholder(records[0])])
+
+    def _lose(self, reason: str, records: Sequence[Record]) -> None:
+        assert self._connection is not None
+        self.lost = reason
+        log.error("session lost", session=self.session, reason=reason)
+        if self._on_lost is not None:
+            self._on_lost(reason)
+        batch.write_facts(self._connection, self.session, records, reason)
+
+    # -- the connection --------------------------------------------------------------------------------------------
+
+    def _connect(self) -> bool:
+        if time.monotonic() < self._retry_at and not self._stop.is_set():
+            return False
+        try:
+            self._connection = connect(self.dsn, "cuzk journal")
+            self._mirror = Mirror(self.session)  # a commit that failed may have succeeded: read the rows again
+            self._head = self._read_head(self._connection)
+        except psycopg.Error as error:
+            self._disconnect("database_away", error)
+            return False
+        self._retry_s = RETRY_MIN
+        return True
+
+    def _read_head(self, connection: psycopg.Connection) -> int:
+        row = connection.execute("SELECT head_seq FROM session WHERE id = %s", [self.session]).fetchone()
+        return row[0] if row else self._head
+
+    def _disconnect(self, trouble: str, error: BaseException) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._retry_at = time.monotonic() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, RETRY_MAX)
+        self._set_trouble(trouble, error)
+
+    def _set_trouble(self, trouble: str | None, error: BaseException | None = None) -> None:
+        if trouble != self._trouble:
+            if trouble:
+                log.warning("journal in trouble", trouble=trouble, error=str(error), session=self.session)
+            else:
+                log.info("journal writes again", session=self.session)
+        self._trouble = trouble
+
+
+def chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
+    """Lists of at most `size`."""
+    while chunk := list(islice(records, size)):
+        yield chunk
+
+
+def fill_holes(records: Iterator[Record], head: int) -> Iterator[Record]:
+    """The same records, and where numbers are missing (a damaged line) placeholders, so that the log stays dense."""
+    for record in records:
+        if isinstance(record, Transition):
+            for seq in range(head + 1, record.seq):
+                yield batch.placeholder(_renumbered(record, seq))
+            head = max(head, record.seq)
+        yield record
+
+
+def _renumbered(t: Transition, seq: int) -> Transition:
+    return Transition(t.session, seq, t.at_us, t.mono_ns, t.entity, t.entity_id, t.old, t.new)

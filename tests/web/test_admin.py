@@ -1,0 +1,110 @@
+"""The admin: prover-owned tables can be read and not changed, large tables are never counted, accounts are guarded."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from cuzk_web.accounts.roles import OPERATOR
+from cuzk_web.fleet.models import Anomaly, Attempt, Command, Device, Job, Session, Worker
+
+from .conftest import PASSWORD, Login
+from .facts import START, attempt, done_job, job, session, worker
+
+pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("people")]
+
+MODELS = [Session, Device, Worker, Job, Attempt, Anomaly, Command]
+
+
+def url(model: type, page: str, *args: object) -> str:
+    return reverse(f"admin:fleet_{model._meta.model_name}_{page}", args=args)
+
+
+def some_rows() -> dict[type, object]:
+    of = session()
+    by, one = worker(of), done_job(request_id="<script>alert(1)</script>")
+    made = attempt(one, by, {"pending": 0, "done": 1}, reason="<b>bold</b>")
+    refused = {"code": "dup_end", "entity": "attempt", "entity_id": "<u>x", "old": "", "new": ""}
+    odd = Anomaly.objects.create(session=of, at=START, **refused)
+    asked = Command.objects.create(
+        action="pause", target=by.id, prover="alpha", requested_by_name="<s>olga", requested_at=START, state_at=START
+    )
+    return {Session: of, Device: by.device, Worker: by, Job: one, Attempt: made, Anomaly: odd, Command: asked}
+
+
+@pytest.mark.parametrize(("name", "status"), [("", 302), ("sam", 403), ("vera", 302), ("olga", 200), ("ada", 200)])
+def test_who_may_enter(login: Login, name: str, status: int) -> None:
+    assert login(name).get("/admin/").status_code == status
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_tables_can_be_read_and_nothing_else(login: Login, model: type) -> None:
+    row, browser = some_rows()[model], login("ada")
+    listed = browser.get(url(model, "changelist"))
+    shown = browser.get(url(model, "change", row.pk))
+    assert listed.status_code == shown.status_code == 200
+    for page in (listed, shown):
+        for tag in ("<script>alert", "<b>bold", "<u>x", "<s>olga"):
+            assert tag not in page.content.decode()
+    assert 'name="_save"' not in shown.content.decode()
+    assert browser.get(url(model, "add")).status_code == 403
+    assert browser.post(url(model, "change", row.pk), {}).status_code == 403
+    assert browser.post(url(model, "delete", row.pk), {"post": "yes"}).status_code == 403
+    assert model.objects.filter(pk=row.pk).exists()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_lists_never_count_and_do_not_grow(login: Login, model: type) -> None:
+    some_rows()
+    for _ in range(30):
+        attempt(job(), session("other" + str(_)), {"pending": 0})
+    browser = login("ada")
+    with CaptureQueriesContext(connection) as captured:
+        assert browser.get(url(model, "changelist")).status_code == 200
+    statements = [query["sql"] for query in captured]
+    table = f'"{model._meta.db_table}"'
+    assert not any("COUNT(" in sql and table in sql for sql in statements)
+    assert len(statements) < 20
+
+
+def test_every_model_of_the_fleet_in_the_admin_is_read_only(rf, people) -> None:
+    request = rf.get("/")
+    request.user = User.objects.create_superuser("root")
+    for model, model_admin in admin.site._registry.items():
+        if model._meta.app_label == "fleet":
+            assert not model_admin.has_add_permission(request)
+            assert not model_admin.has_change_permission(request)
+            assert not model_admin.has_delete_permission(request)
+
+
+def test_an_administrator_makes_an_operator(login: Login) -> None:
+    browser = login("ada")
+    new = {"username": "oscar", "password1": PASSWORD, "password2": PASSWORD, "usable_password": "true"}
+    assert browser.post("/admin/auth/user/add/", new).status_code == 302
+    oscar = User.objects.get(username="oscar")
+    role = Group.objects.get(name=OPERATOR)
+    form = {"username": "oscar", "is_active": "on", "groups": role.pk, "is_superuser": "on"}
+    assert browser.post(f"/admin/auth/user/{oscar.pk}/change/", form).status_code == 302
+    oscar.refresh_from_db()
+    assert list(oscar.groups.all()) == [role]
+    assert not oscar.is_superuser  # ada is none, so she cannot make one
+
+
+def test_an_administrator_cannot_touch_a_superuser(login: Login) -> None:
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    browser = login("ada")
+    assert browser.post(f"/admin/auth/user/{root.pk}/change/", {"username": "mine"}).status_code == 403
+    change = {"password1": "another-good-one", "password2": "another-good-one", "usable_password": "true"}
+    assert browser.post(f"/admin/auth/user/{root.pk}/password/", change).status_code == 403
+    root.refresh_from_db()
+    assert root.check_password(PASSWORD) and root.username == "root"
+
+
+@pytest.mark.parametrize("page", ["/admin/auth/user/", "/admin/admin/logentry/"])
+def test_accounts_and_audit_are_for_administrators(login: Login, page: str) -> None:
+    assert login("ada").get(page).status_code == 200
+    assert login("olga").get(page).status_code == 403
