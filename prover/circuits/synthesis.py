@@ -51,6 +51,11 @@ class Circuit:
         path = cache_dir / f"{shape.cache_name}.r1cs"
         return cls(shape, cache.load_or_record(path, shape.identifier, lambda: record(shape)))
 
+    def compile(self) -> None:
+        """Compiles, or reads from JAX's cache, every program of a synthesis; else the first synthesis does."""
+        columns = np.zeros((self.matrices.num_columns, 32), np.uint8)
+        unsatisfied(*self._evaluator.evaluate(columns))
+
     def synthesize(self, instance: PostInstance, threads: int = 1) -> Assignment:
         """The assignment of an instance. Raises InstanceMismatch, UnsatisfiedConstraint."""
         return self.assign(fallback_post_witness(self.shape, instance), threads)
