@@ -15,13 +15,14 @@ from prover.algebra.kernels import compiled_programs
 from prover.circuits.errors import CircuitTooLarge, UnsatisfiedConstraint
 from prover.circuits.evaluation import Evaluator
 from prover.circuits.fallback_post import describe_row, sector_rows
-from prover.circuits.matrices import Matrices, SparseRows
+from prover.circuits.matrices import Matrices, SparseRows, matrices_of
+from prover.circuits.residues import unsatisfied
 from prover.circuits.synthesis import Circuit
 from prover.circuits.witness import Witness, fallback_post_witness
 from prover.filecoin.post import PostInstance
 from prover.filecoin.shapes import GIB, KIB, MIB, ProofKind, post_shape, sector_shape
 from tests.circuits.instances import random_instance, vector_instance
-from tests.circuits.vectors import POST, SHAPES, TINY, read_json
+from tests.circuits.vectors import GADGET_VECTORS, GADGETS, POST, SHAPES, TINY, read_dump, read_json, record_gadget
 
 
 @cache
@@ -58,6 +59,15 @@ def test_products_equal_those_on_integers(satisfied: bool) -> None:
     assert a == plain_product(matrices, matrices.a, z) + z[: matrices.num_inputs]
     assert b == plain_product(matrices, matrices.b, z) + [0] * matrices.num_inputs
     assert c == plain_product(matrices, matrices.c, z) + [0] * matrices.num_inputs
+
+
+@pytest.mark.parametrize("name", GADGET_VECTORS)
+def test_gadgets_are_satisfied_by_the_vectors_witness(name: str) -> None:
+    matrices, dump = matrices_of(record_gadget(name)), read_dump(GADGETS / f"{name}.npz")
+    z = np.concatenate([dump["inputs"], dump["aux"]])
+    a, b, c = Evaluator(matrices).evaluate(z)
+    assert FR.ints_of(FR.decode(a))[: matrices.num_constraints] == plain_product(matrices, matrices.a, FR.ints_of(z))
+    assert len(unsatisfied(a, b, c)) == 0
 
 
 OTHER_SHAPES = [
