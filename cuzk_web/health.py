@@ -10,6 +10,10 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
+from cuzk_web.live.hub import running
+
+STALE_S = 15.0  # the hub reads at least every 5 s
+
 
 @login_not_required
 @require_safe
@@ -31,8 +35,18 @@ def readyz(request: HttpRequest) -> JsonResponse:
     else:
         if unapplied:
             reasons.append(f"migrations not applied: {', '.join(unapplied)}")
-    body = {"ready": not reasons, "reasons": reasons, "database_ms": round(1000 * (time.perf_counter() - started), 1)}
+    database_ms = round(1000 * (time.perf_counter() - started), 1)
+    ages = [hub.age_s for hub in running()]
+    reasons += [reason for age in ages if (reason := _stale(age))]
+    live_age = max((age for age in ages if age is not None), default=None)
+    body = {"ready": not reasons, "reasons": reasons, "database_ms": database_ms, "live_age_s": live_age}
     return JsonResponse(body, status=200 if not reasons else 503)
+
+
+def _stale(age: float | None) -> str | None:
+    if age is None:
+        return "live: the event log has not been read yet"
+    return f"live: the event log was read {age:.0f} s ago" if age > STALE_S else None
 
 
 def _unapplied() -> list[str]:

@@ -23,6 +23,8 @@ POLICY: Final = "; ".join(
     )
 )
 
+NO_DEVICES: Final = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+
 
 @sync_and_async_middleware
 def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
@@ -42,4 +44,6 @@ def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Calla
 
 def _with_policy(response: HttpResponse) -> HttpResponse:
     response.headers.setdefault("Content-Security-Policy", POLICY)
+    response.headers.setdefault("Permissions-Policy", NO_DEVICES)
+    response.headers.setdefault("Cache-Control", "private, no-store")  # a page shows one account's view of one moment
     return response

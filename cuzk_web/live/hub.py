@@ -74,6 +74,11 @@ class Hub:
         """The database's time."""
         return time.monotonic_ns() // 1000 + self._offset_us
 
+    @property
+    def age_s(self) -> float | None:
+        """How long ago the log was last read, in seconds; None before the first time. Up to POLL_S is normal."""
+        return (self.now_us() - self.read_us) / 1e6 if self.ready.is_set() else None
+
     # -- viewers --------------------------------------------------------------------------------------------------
 
     def enter(self, viewer: Viewer) -> None:
@@ -284,6 +289,11 @@ def hub() -> Hub:
         _hubs[loop] = Hub()
         _hubs[loop].start()
     return _hubs[loop]
+
+
+def running() -> list[Hub]:
+    """The hubs of this process, from any thread; starts none."""
+    return list(_hubs.values())
 
 
 async def close() -> None:

@@ -10,18 +10,20 @@ from daphne.endpoints import build_endpoint_description_strings
 from daphne.server import Server
 from twisted.internet import defer, reactor
 
+from cuzk_web.submission.bodies import LazyBodies, streamed
+
 from . import hub
 from .protocol import CloseCode
 
 
-class SiteServer(Server):  # type: ignore[misc]  # Daphne has no types
+class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no types
     """HTTP and WebSocket on one port. `run` returns after SIGTERM or SIGINT; `failure` says why it could not listen."""
 
     def __init__(self, application: Any, host: str, port: int, on_ready: Callable[[str], None]) -> None:
         self.failure: str | None = None
         self._on_ready = on_ready
         endpoints = build_endpoint_description_strings(host=host, port=port)
-        super().__init__(application, endpoints, ready_callable=self._begin, server_name="cuzk")
+        super().__init__(streamed(application), endpoints, ready_callable=self._begin, server_name="cuzk")
 
     def listen_success(self, port: Any) -> None:
         """The port is ours."""

@@ -11,8 +11,7 @@ import io
 from collections.abc import Awaitable, Callable
 from typing import IO, Any
 
-from daphne import http_protocol
-from daphne.http_protocol import WebRequest
+from daphne.http_protocol import HTTPFactory, WebRequest
 
 from .uploads import body_limit
 
@@ -44,6 +43,16 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
         self._room -= min(self._room, len(data))
 
 
+class BoundedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
+    """Connections whose requests are bounded."""
+
+    def buildProtocol(self, address: Any) -> Any:
+        """As Daphne's, with our class of request."""
+        protocol = super().buildProtocol(address)
+        protocol.requestFactory = BoundedRequest
+        return protocol
+
+
 class Emptied(io.BytesIO):
     """Stands where the content was, so that Daphne queues nothing of it; closing it closes the content."""
 
@@ -60,10 +69,17 @@ class Emptied(io.BytesIO):
 class LazyBodies:
     """Mix into `daphne.server.Server`, before it; its application must be `streamed`."""
 
-    def run(self) -> None:
-        """Serve, with requests that are bounded."""
-        http_protocol.WebRequest = BoundedRequest
-        super().run()  # type: ignore[misc]
+    _factory: HTTPFactory
+
+    @property
+    def http_factory(self) -> HTTPFactory:
+        """What makes a protocol for a connection."""
+        return self._factory
+
+    @http_factory.setter
+    def http_factory(self, _: HTTPFactory) -> None:
+        """Daphne sets its own as it starts; ours takes its place."""
+        self._factory = BoundedFactory(self)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         """As Daphne's, but the content goes to the application as it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
@@ -51,6 +53,20 @@ def test_readyz_when_the_database_is_away(monkeypatch) -> None:
     answer = Client().get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["reasons"] == ["database: OperationalError"]  # neither host nor user
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("age", "reason"),
+    [(1.0, None), (60.2, "live: the event log was read 60 s ago"), (None, "live: the event log has not been read yet")],
+)
+def test_readyz_tells_the_age_of_the_live_page(monkeypatch, age: float | None, reason: str | None) -> None:
+    monkeypatch.setattr("cuzk_web.health.running", lambda: [SimpleNamespace(age_s=age)])
+    answer = Client().get("/readyz")
+    assert answer.status_code == (200 if reason is None else 503)
+    assert answer.json()["reasons"] == ([] if reason is None else [reason])
+    assert answer.json()["live_age_s"] == age
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
