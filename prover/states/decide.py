@@ -41,7 +41,7 @@ def decide(state: FleetState, move: Move, *, seq: int, at_us: int, mono_ns: int)
     """The transition that `move` makes of `state`, numbered `seq`; or why it is refused. `state` is not changed."""
     old = state.get(move.entity, move.entity_id)
     before = old.state or (Admin.ENABLED if move.entity is Entity.ADMIN else "")
-    refusal = _illegal(move, before) or _GUARDS.get(move.entity, _accept)(state, move, old)
+    refusal = _illegal(move, before) or _fenced(state, move) or _GUARDS.get(move.entity, _accept)(state, move, old)
     if refusal is not None:
         return Refused(move, refusal, before, at_us)
     return Transition(
@@ -74,6 +74,12 @@ def _illegal(move: Move, before: str) -> Anomaly | None:
     return Anomaly.ILLEGAL_MOVE
 
 
+def _fenced(state: FleetState, move: Move) -> Anomaly | None:
+    """A session that ended says nothing more."""
+    gone = move.entity is not Entity.SESSION and _is_gone(state, move.session)
+    return Anomaly.STALE_SESSION if gone else None
+
+
 def _accept(_state: FleetState, _move: Move, _old: View) -> Anomaly | None:
     return None
 
@@ -103,6 +109,10 @@ def _guard_pending(state: FleetState, move: Move, _old: View) -> Anomaly | None:
         return Anomaly.JOB_ENDED
     if move.job is None or move.partition is None or move.attempt_no is None:
         return Anomaly.UNKNOWN_ATTEMPT
+    if job.state != Job.RUNNING:
+        return Anomaly.ILLEGAL_MOVE
+    if _is_foreign(move, job):
+        return Anomaly.STALE_SESSION
     latest = state.latest.get(f"{move.job}:{move.partition}", 0)
     previous = state.get(Entity.ATTEMPT, attempt_id(move.job, move.partition, latest)).state
     if previous == Attempt.DONE:
