@@ -19,10 +19,21 @@ from prover.circuits.matrices import Matrices, SparseRows, matrices_of
 from prover.circuits.residues import unsatisfied
 from prover.circuits.synthesis import Circuit
 from prover.circuits.witness import Witness, fallback_post_witness
-from prover.filecoin.post import PostInstance
+from prover.filecoin.post import PostInstance, partitions
+from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import GIB, KIB, MIB, ProofKind, post_shape, sector_shape
 from tests.circuits.instances import random_instance, vector_instance
-from tests.circuits.vectors import GADGET_VECTORS, GADGETS, POST, SHAPES, TINY, read_dump, read_json, record_gadget
+from tests.circuits.vectors import (
+    DATA,
+    GADGET_VECTORS,
+    GADGETS,
+    POST,
+    SHAPES,
+    TINY,
+    read_dump,
+    read_json,
+    record_gadget,
+)
 
 
 @cache
@@ -59,6 +70,16 @@ def test_products_equal_those_on_integers(satisfied: bool) -> None:
     assert a == plain_product(matrices, matrices.a, z) + z[: matrices.num_inputs]
     assert b == plain_product(matrices, matrices.b, z) + [0] * matrices.num_inputs
     assert c == plain_product(matrices, matrices.c, z) + [0] * matrices.num_inputs
+
+
+def test_a_deadline_is_satisfied_with_the_published_inputs() -> None:
+    """Thirteen partitions; the last holds one sector, repeated."""
+    published = read_json(DATA / "deadline" / "deadline.json")["partitions"]
+    request = parse_json((DATA / "deadline" / "request.json").read_bytes())
+    for partition, expected in zip(partitions(request), published, strict=True):
+        inputs = FR.ints_of(circuit("window").synthesize(partition.instance).inputs)
+        assert inputs == [1, *partition.public_inputs]
+        assert [f"{value:064x}" for value in inputs[1:]] == expected["public_inputs"]
 
 
 @pytest.mark.parametrize("name", GADGET_VECTORS)
