@@ -1,0 +1,186 @@
+// The live page: one fold, drawn when it changes, and timers that run on the database's time while the data is current.
+
+import { workerRows } from "./bars.js";
+import { Connection } from "./connection.js";
+import { data, el, hide, setBadge, text } from "./dom.js";
+import { activity, front, SITE } from "./fold.js";
+import { clock, count, duration, moment, zoneName } from "./format.js";
+import { JobCards } from "./jobs.js";
+import { PHASES } from "./attempts.js";
+import { swatch } from "./paint.js";
+import { Counters, ProverLines, provers } from "./provers.js";
+import { forget, KEEP_JOBS, proverOf } from "./retention.js";
+import { settings } from "./shell.js";
+import { Timeline } from "./timeline.js";
+import { WorkerCards } from "./workers.js";
+
+const TICK_MS = 100;
+const DESCRIBE_MS = 2000; // how often the tables for screen readers follow
+const AGED_MS = 4000; // data older than this is called stale, by its age
+const LAGS = 50;
+
+const $ = (id) => document.getElementById(id);
+const root = $("live");
+
+class Page {
+  lags = [];
+  dirty = true;
+  minutes = 1;
+  describedAt = 0;
+  forgottenAt = 0;
+  stoppedAt = null; // the database's time at which timers stand still
+
+  constructor() {
+    const socket = new URL(root.dataset.socket, location.href);
+    socket.protocol = socket.protocol.replace("http", "ws");
+    this.connection = new Connection(socket.href, root.dataset.snapshot);
+    this.provers = new ProverLines($("provers"));
+    this.counters = new Counters($("counters"));
+    this.workers = new WorkerCards($("workers"));
+    this.jobs = new JobCards($("jobs"), $("recent"), root.dataset.job);
+    this.gantt = new Timeline($("gantt"), { label: "What each worker did over time", rowHeight: 30 });
+    this.#listen();
+    const embedded = $("snapshot");
+    this.connection.start(embedded ? JSON.parse(embedded.textContent) : null);
+    setInterval(() => this.tick(), TICK_MS);
+  }
+
+  #listen() {
+    this.connection.addEventListener("state", ({ detail }) => this.changed(detail.newest));
+    this.connection.addEventListener("status", () => this.tick());
+    document.addEventListener("themechange", () => this.themeChanged());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.themeChanged());
+    document.addEventListener("zonechange", () => { this.dirty = true; });
+    document.addEventListener("visibilitychange", () => { this.dirty = true; });
+    root.querySelector(".segments").addEventListener("click", ({ target }) => this.#choose(target));
+    $("legend").append(...["synthesizing", "ready", "claimed", "device_wait", "device", "finalizing"].map((state) =>
+      el("span", {}, swatch(state), PHASES[state])));
+  }
+
+  #choose(button) {
+    if (!button.dataset.minutes) return;
+    this.minutes = Number(button.dataset.minutes);
+    for (const other of button.parentNode.children) other.setAttribute("aria-pressed", String(other === button));
+    this.dirty = true;
+  }
+
+  themeChanged() {
+    this.gantt.themeChanged();
+    this.jobs.themeChanged();
+  }
+
+  /** The fold has moved. Hidden pages keep it, and draw nothing. */
+  changed(newest) {
+    this.dirty = true;
+    if (document.hidden) return;
+    requestAnimationFrame(() => {
+      this.tick();
+      if (newest !== null) setTimeout(() => this.measure(newest)); // after the paint
+    });
+  }
+
+  measure(newestUs) {
+    const lag = this.connection.clock.now() - newestUs / 1000;
+    if (lag > 10_000) return; // rows of the past: catching up
+    this.lags.push(Math.max(0, lag));
+    if (this.lags.length > LAGS) this.lags.shift();
+  }
+
+  /** The database's time for timers: it stands still while the data is stale. */
+  now() {
+    if (!this.connection.stale) this.stoppedAt = null;
+    else this.stoppedAt ??= this.connection.clock.readUs / 1000;
+    return this.stoppedAt ?? this.connection.clock.now();
+  }
+
+  tick() {
+    const { state } = this.connection;
+    if (document.hidden || state === null) return;
+    const now = this.now();
+    const stale = this.connection.stale;
+    root.classList.toggle("stale", stale);
+    const found = provers(state, this.connection.live, now, stale);
+    const prover = (worker) => found.get(proverOf("worker", worker)) ?? { fresh: false, ageMs: null };
+    if (this.dirty) this.#draw(state, found, prover, now);
+    else this.#move(state, prover, now);
+    this.provers.update(state, found, this.connection.clock.now(), stale);
+    this.#status(state, found);
+    this.#favicon(state, found, stale);
+    if (performance.now() - this.describedAt > DESCRIBE_MS) this.#describe(now);
+  }
+
+  #draw(state, found, prover, now) {
+    this.dirty = false;
+    if (performance.now() - this.forgottenAt > 2000 || state.views.job.size > 4 * KEEP_JOBS) {
+      this.forgottenAt = performance.now();
+      forget(state, now * 1000);
+    }
+    this.counters.update(state, found);
+    this.workers.update(state, now, prover);
+    const shown = this.jobs.update(state, now);
+    this.#gantt(state, now);
+    hide($("no-workers"), state.views.worker.size > 0);
+    hide($("no-jobs"), shown > 0);
+    hide($("gantt-card"), state.views.worker.size === 0);
+    hide($("recent-card"), $("recent").childElementCount === 0);
+  }
+
+  #move(state, prover, now) {
+    this.workers.tick(state, now, prover);
+    this.jobs.tick(state, now);
+    this.#gantt(state, now);
+  }
+
+  #gantt(state, now) {
+    const from = now - this.minutes * 60_000;
+    this.gantt.set(workerRows(state, from), from, now);
+    this.gantt.draw(now);
+  }
+
+  #describe(now) {
+    this.describedAt = performance.now();
+    this.gantt.describe(now);
+    this.jobs.describe(now);
+  }
+
+  #status(state, found) {
+    const { connection } = this;
+    const age = Math.max(connection.clock.age(), connection.silence());
+    const trouble = TROUBLE[connection.status] ?? "";
+    if (connection.status.startsWith("log") || connection.status.startsWith("not")) setBadge($("data-age"), "lost", connection.status);
+    else if (age < AGED_MS) setBadge($("data-age"), "live", "live");
+    else setBadge($("data-age"), "stale", `stale ${age < 60_000 ? `${Math.floor(age / 1000)} s` : clock(age)}`);
+    data(root, "connection", connection.status);
+    text($("trouble"), trouble);
+    hide($("trouble"), !trouble || (connection.status === "connecting" && age < AGED_MS));
+    const heads = [...found.values()].map((p) => count(state.heads.get(p.session) ?? 0));
+    text($("seq"), [...heads, `site ${count(state.heads.get(SITE) ?? 0)}`].join(" · "));
+    data(root, "seq", JSON.stringify(Object.fromEntries(state.heads)));
+    const sorted = [...this.lags].sort((a, b) => a - b);
+    text($("lag"), sorted.length ? duration(sorted[sorted.length >> 1]) : "–");
+    text($("server-time"), moment(connection.clock.now(), settings.zone, "time"));
+    text($("server-zone"), zoneName(settings.zone));
+    for (const node of document.querySelectorAll(".zone")) text(node, zoneName(settings.zone));
+  }
+
+  #favicon(state, found, stale) {
+    const lost = [...found.values()].some((p) => p.view.state === "lost");
+    const proving = [...state.views.worker.keys()].filter((id) => front(state, id) !== null).length;
+    const sick = [...state.views.worker.keys()].some((id) => activity(state, id) === "quarantined");
+    const mark = lost || stale ? "lost" : sick ? "failed" : proving ? "busy" : "idle";
+    const words = stale ? "stale" : lost ? "prover lost" : proving ? `${proving} proving` : "idle";
+    if (document.title !== `${words} – cuzk`) document.title = `${words} – cuzk`;
+    const icon = $("favicon");
+    const href = icon.getAttribute("href").replace(/mark[a-z-]*\.svg/, `mark-${mark}.svg`);
+    if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);
+  }
+}
+
+const TROUBLE = {
+  connecting: "connecting…",
+  waiting: "The connection was lost; trying again.",
+  "logged out": "You were logged out. Reload the page to log in again.",
+  "not allowed": "Your account may not see the provers.",
+};
+
+new Page();

@@ -1,0 +1,331 @@
+// Bars on one time axis: a row a thing, on a canvas, with labels beside it as text, a tooltip by pointer and keyboard,
+// and the same as a table for who cannot see it. Draws only what is in view; 10,000 bars pan smoothly.
+
+import { data, el, keyed, text, title } from "./dom.js";
+import { duration, moment } from "./format.js";
+import { LOOK, Paint } from "./paint.js";
+import { settings } from "./shell.js";
+
+const AXIS = 20; // pixels above the rows
+const MIN_BAR = 2; // pixels of the shortest bar
+const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400].map((s) => s * 1000);
+
+/**
+ * A row is {key, name, title, note, bars, ends}: bars {id, from, to (null: lasts), state, lane, name, text()}, sorted by
+ * `from`; ends {at, state}. Times are milliseconds of the database's clock.
+ */
+export class Timeline {
+  rows = [];
+  #range = [0, 1]; // what is asked for
+  #view = null; // what the viewer has zoomed to, or null
+  #selected = null; // [row, bar]
+  #now = 0;
+  #frame = 0;
+
+  constructor(root, { label, rowHeight = 20, relative = false }) {
+    this.rowHeight = rowHeight;
+    this.relative = relative;
+    this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": label });
+    this.names = el("div", { class: "tl-names" });
+    this.notes = el("div", { class: "tl-notes", "aria-hidden": true });
+    this.plot = el("div", { class: "tl-plot" }, this.canvas);
+    this.tip = el("div", { class: "tl-tip", role: "status", hidden: true });
+    this.body = el("tbody");
+    this.table = el("div", { class: "sr" }, el("table", {}, el("caption", {}, label), this.body));
+    root.classList.add("timeline");
+    root.append(this.names, this.plot, this.notes, this.tip, this.table);
+    this.root = root;
+    this.context = this.canvas.getContext("2d");
+    this.#listen();
+  }
+
+  /** New rows and a new range. */
+  set(rows, from, to) {
+    this.rows = rows;
+    this.#range = [from, to];
+    const style = (node) => { node.style.height = `${this.rowHeight}px`; return node; };
+    keyed(this.names, rows, (r) => r.key, () => ({ node: style(el("div")) }), ({ node }, row) => {
+      text(node, row.name);
+      title(node, row.title ?? row.name);
+    });
+    keyed(this.notes, rows, (r) => r.key, () => ({ node: style(el("div")) }), ({ node }, row) => {
+      text(node, row.note ?? "");
+      data(node, "state", row.state ?? "");
+    });
+  }
+
+  /** The same as words; often enough for a screen reader, not for each frame. */
+  describe(now) {
+    keyed(this.body, this.rows, (r) => r.key, () => {
+      const cells = [el("th", { scope: "row" }), el("td")];
+      return { node: el("tr", {}, ...cells), cells };
+    }, ({ cells }, row) => {
+      text(cells[0], row.title ?? row.name);
+      text(cells[1], row.describe(now));
+    });
+  }
+
+  /** Draw it as it is at `now`. */
+  draw(now) {
+    this.#now = now;
+    cancelAnimationFrame(this.#frame);
+    this.#frame = requestAnimationFrame(() => this.#paint());
+  }
+
+  themeChanged() {
+    this.paint = null;
+    this.draw(this.#now);
+  }
+
+  get #span() {
+    return this.#view ?? this.#range;
+  }
+
+  #x(at) {
+    const [from, to] = this.#span;
+    return ((at - from) / (to - from)) * this.width;
+  }
+
+  // -- painting -------------------------------------------------------------------------------------------------------
+
+  #paint() {
+    const width = this.plot.clientWidth;
+    if (!width) return;
+    this.paint ??= new Paint(this.plot);
+    this.#resize(width, AXIS + this.rows.length * this.rowHeight);
+    const c = this.context;
+    c.clearRect(0, 0, this.width, this.height);
+    c.font = this.paint.font;
+    c.textBaseline = "middle";
+    this.#axis(c);
+    this.rows.forEach((row, i) => this.#row(c, row, AXIS + i * this.rowHeight));
+    this.#nowLine(c);
+    this.#mark(c);
+  }
+
+  #resize(width, height) {
+    const ratio = devicePixelRatio || 1;
+    if (this.width === width && this.height === height && this.ratio === ratio) return;
+    Object.assign(this, { width, height, ratio });
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.height = `${height}px`;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  #axis(c) {
+    const [from, to] = this.#span;
+    const step = STEPS.find((s) => ((to - from) / s) * 64 < this.width) ?? STEPS.at(-1);
+    const origin = this.relative ? this.#range[0] : 0;
+    c.strokeStyle = this.paint.colour.grid;
+    c.fillStyle = this.paint.colour.muted;
+    c.lineWidth = 1;
+    for (let t = origin + Math.ceil((from - origin) / step) * step; t <= to; t += step) {
+      const x = Math.round(this.#x(t)) + 0.5;
+      c.beginPath();
+      c.moveTo(x, AXIS - 4);
+      c.lineTo(x, this.height);
+      c.stroke();
+      const name = this.relative ? this.#elapsed(t - origin, step) : moment(t, settings.zone, "time");
+      c.textAlign = x < 16 ? "left" : "center";
+      if (x < this.width - 14) c.fillText(name, x < 16 ? 0 : x, 8);
+    }
+  }
+
+  #elapsed(ms, step) {
+    if (ms === 0) return "0";
+    return step < 1000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms).replace(".0s", "s");
+  }
+
+  #row(c, row, top) {
+    const [from, to] = this.#span;
+    const bars = row.bars;
+    let last = { right: -1, state: "" };
+    for (let i = firstVisible(bars, from); i < bars.length && bars[i].from <= to; i++) {
+      const bar = bars[i];
+      const left = this.#x(bar.from);
+      const right = Math.max(this.#x(bar.to ?? Math.max(this.#now, bar.from)), left + MIN_BAR);
+      if (right < 0 || (right <= last.right && bar.state === last.state && !bar.lane)) continue;
+      this.#bar(c, bar, left, right, top, row.faded);
+      last = { right, state: bar.state };
+    }
+    for (const end of row.ends ?? []) this.#end(c, end, this.#x(end.at), top);
+  }
+
+  #bar(c, bar, left, right, top, faded) {
+    const [token, style] = LOOK[bar.state];
+    const tall = this.rowHeight - 6;
+    let [y, height] = style === "thin" ? [top + this.rowHeight / 2 - 1.5, 3] : [top + 3, tall];
+    if (bar.lanes) [y, height] = bar.lane ? [top + this.rowHeight - 9, 5] : [top + 4, this.rowHeight - 15];
+    c.globalAlpha = faded ? 0.45 : 1;
+    c.fillStyle = this.paint.fill(c, token, style);
+    c.beginPath();
+    c.roundRect(left, y, right - left, height, style === "thin" || right - left < 5 ? 0 : 2);
+    c.fill();
+    if (bar.name && !bar.lane && right - left > 28) {
+      const room = Math.min(right, this.width) - Math.max(left, 0);
+      c.fillStyle = bar.state === "device" ? "#04210f" : this.paint.colour.ink;
+      c.textAlign = "left";
+      if (c.measureText(bar.name).width < room - 8) c.fillText(bar.name, Math.max(left, 0) + 4, y + height / 2 + 0.5);
+    }
+    c.globalAlpha = 1;
+  }
+
+  /** How an attempt ended: a tick for what went well, a cross or a wedge for what did not. */
+  #end(c, end, x, top) {
+    if (x < -6 || x > this.width + 6) return;
+    const y = top + this.rowHeight / 2;
+    c.strokeStyle = c.fillStyle = this.paint.colour[LOOK[end.state][0]];
+    c.lineWidth = 2;
+    c.beginPath();
+    if (end.state === "done") {
+      c.moveTo(x + 4, y);
+      c.lineTo(x + 6.5, y + 3);
+      c.lineTo(x + 11, y - 3.5);
+    } else {
+      for (const [dx, dy] of [[1, 1], [1, -1]]) {
+        c.moveTo(x + 7 - 3.5 * dx, y - 3.5 * dy);
+        c.lineTo(x + 7 + 3.5 * dx, y + 3.5 * dy);
+      }
+    }
+    c.stroke();
+  }
+
+  #nowLine(c) {
+    const x = this.#x(this.#now);
+    if (x < 0 || x > this.width + 1) return;
+    c.strokeStyle = this.paint.colour.now;
+    c.lineWidth = 1;
+    c.beginPath();
+    c.moveTo(Math.min(Math.round(x), this.width - 1) + 0.5, AXIS - 4);
+    c.lineTo(Math.min(Math.round(x), this.width - 1) + 0.5, this.height);
+    c.stroke();
+  }
+
+  #mark(c) {
+    if (!this.#selected || document.activeElement !== this.canvas) return;
+    const [r, bar] = this.#selected;
+    const index = this.rows.findIndex((row) => row.key === r);
+    if (index < 0) return;
+    const left = this.#x(bar.from);
+    const right = Math.max(this.#x(bar.to ?? this.#now), left + MIN_BAR);
+    c.strokeStyle = this.paint.colour.focus;
+    c.lineWidth = 2;
+    c.strokeRect(left - 1, AXIS + index * this.rowHeight + 1, right - left + 2, this.rowHeight - 2);
+  }
+
+  // -- pointer and keyboard -------------------------------------------------------------------------------------------
+
+  #listen() {
+    const on = (name, what) => this.canvas.addEventListener(name, what);
+    on("pointermove", (event) => (this.drag ? this.#pan(event) : this.#hover(event)));
+    on("pointerleave", () => this.#hideTip());
+    on("blur", () => { this.#hideTip(); this.draw(this.#now); });
+    on("pointerdown", (event) => {
+      if (event.pointerType === "touch") return;
+      this.drag = { x: event.clientX, span: this.#span };
+      this.canvas.setPointerCapture(event.pointerId);
+    });
+    on("pointerup", () => { this.drag = null; });
+    on("dblclick", () => this.#zoomTo(null));
+    on("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
+      event.preventDefault();
+      this.#zoom(event.deltaY < 0 ? 0.8 : 1.25, event.offsetX / this.width);
+    });
+    on("keydown", (event) => this.#key(event));
+    new ResizeObserver(() => this.draw(this.#now)).observe(this.plot);
+  }
+
+  #zoomTo(view) {
+    this.#view = view;
+    this.draw(this.#now);
+  }
+
+  #zoom(factor, at) {
+    const [from, to] = this.#span;
+    const centre = from + (to - from) * at;
+    this.#zoomTo([centre - (centre - from) * factor, centre + (to - centre) * factor]);
+  }
+
+  #pan(event) {
+    const [from, to] = this.drag.span;
+    const shift = ((this.drag.x - event.clientX) / this.width) * (to - from);
+    if (Math.abs(event.clientX - this.drag.x) > 2) this.#zoomTo([from + shift, to + shift]);
+  }
+
+  #hover(event) {
+    const index = Math.floor((event.offsetY - AXIS) / this.rowHeight);
+    const row = this.rows[index];
+    const bar = row && this.#barAt(row, event.offsetX, event.offsetY - AXIS - index * this.rowHeight);
+    if (bar) this.#showTip(row, bar, event.offsetX, AXIS + (index + 1) * this.rowHeight);
+    else this.#hideTip();
+  }
+
+  #barAt(row, x, y) {
+    const low = y > this.rowHeight - 10;
+    const inside = (bar) => x >= this.#x(bar.from) - 1 && x <= Math.max(this.#x(bar.to ?? this.#now), this.#x(bar.from) + MIN_BAR) + 1;
+    const hits = row.bars.filter(inside);
+    return hits.find((bar) => !bar.lanes || Boolean(bar.lane) === low) ?? hits[0];
+  }
+
+  #showTip(row, bar, x, y) {
+    text(this.tip, bar.text(this.#now));
+    this.tip.hidden = false;
+    const left = this.plot.offsetLeft + Math.max(0, Math.min(x, this.width));
+    this.tip.style.left = `${Math.max(0, Math.min(left - 30, this.root.clientWidth - this.tip.offsetWidth))}px`;
+    this.tip.style.top = `${this.plot.offsetTop + y + 4}px`;
+  }
+
+  #hideTip() {
+    this.tip.hidden = true;
+  }
+
+  #key(event) {
+    const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+    if (event.key in steps) this.#select(...steps[event.key]);
+    else if (event.key === "+" || event.key === "=") this.#zoom(0.7, 0.5);
+    else if (event.key === "-") this.#zoom(1.4, 0.5);
+    else if (event.key === "0" || event.key === "Escape") { this.#zoomTo(null); this.#hideTip(); }
+    else return;
+    event.preventDefault();
+  }
+
+  /** Move the selection by rows and bars; a row without bars is passed over. */
+  #select(rows, bars) {
+    const filled = this.rows.filter((row) => row.bars.length);
+    if (!filled.length) return;
+    const [key, old] = this.#selected ?? [filled[0].key, null];
+    const r = Math.max(0, Math.min(filled.length - 1, filled.findIndex((row) => row.key === key) + rows));
+    const row = filled[r];
+    const at = old === null ? row.bars.length - 1 : nearest(row.bars, old.from) + (rows ? 0 : bars);
+    const bar = row.bars[Math.max(0, Math.min(row.bars.length - 1, at))];
+    this.#selected = [row.key, bar];
+    this.draw(this.#now);
+    this.#showTip(row, bar, this.#x(bar.from), AXIS + (this.rows.indexOf(row) + 1) * this.rowHeight);
+  }
+}
+
+/** The first bar that may reach into the view: bars of a lane do not overlap, so one before the first later one. */
+function firstVisible(bars, from) {
+  let low = 0;
+  let high = bars.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (bars[middle].from < from) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(0, low - 4);
+}
+
+function nearest(bars, at) {
+  let best = 0;
+  bars.forEach((bar, i) => { if (Math.abs(bar.from - at) < Math.abs(bars[best].from - at)) best = i; });
+  return best;
+}
+
+/** A range that grows in steps, so that the bars don't shrink at every frame. */
+export function niceSpan(ms) {
+  const steps = [2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200];
+  return (steps.find((s) => s * 1000 >= ms) ?? Math.ceil(ms / 3_600_000) * 3600) * 1000;
+}
