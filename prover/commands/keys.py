@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prover.errors import CuzkError
 from prover.filecoin.shapes import post_shapes
 
+from . import setup
 from .arguments import Parsers, add_keys
 from .exits import Exit
 from .terminal import Progress, note
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     text = "list, check and make key files"
     commands = parsers.add_parser("keys", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
+    setup.add_parser(commands)
     listing = commands.add_parser("list", help="the keys of a directory")
     add_keys(listing)
     listing.add_argument("--json", action="store_true", help="for scripts")

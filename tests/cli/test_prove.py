@@ -1,0 +1,163 @@
+"""`cuzk keys setup` and `cuzk prove`: the bytes of the Rust stack where the scalars are known; fresh data verifies."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from prover.commands.exits import Exit
+from prover.filecoin.shapes import ProofKind, post_shape
+
+from .running import DATA, cuzk
+
+KEY = post_shape(ProofKind.WINDOW_POST, 2048).key_name
+WARNING = "cuzk: warning: local keys: not for the chain\n"
+WINDOW = DATA / "2k/requests/window-post.json"
+
+
+def vector(name: str) -> Any:
+    return json.loads((DATA / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`cuzk` with a cache of its own, shared by these tests."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+
+    def run(*arguments: Any) -> CompletedProcess[str]:
+        return cuzk(*arguments, timeout=200, env=environment)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def local(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with window keys of the published scalars."""
+    directory = tmp_path_factory.mktemp("keys")
+    setup = run("keys", "setup", "window-post", "--out", directory, "--scalars", DATA / "2k/window.setup.json")
+    assert setup.returncode == 0, setup.stderr
+    assert WARNING in setup.stderr
+    assert "whoever knows them can forge proofs" in setup.stderr
+    return directory
+
+
+def test_the_key_of_known_scalars_is_that_of_the_rust_stack(local: Path) -> None:
+    published = vector("2k/window.setup.json")
+    assert sha256((local / f"{KEY}.params").read_bytes()).hexdigest() == published["params_sha256"]
+    assert (local / f"{KEY}.vk").read_bytes() == (DATA / "2k/window.vk").read_bytes()
+    assert json.loads((local / f"{KEY}.meta").read_text()) == {"sector_size": 2048}
+
+
+def test_a_key_is_never_overwritten(run: Any, local: Path) -> None:
+    before = (local / f"{KEY}.params").stat()
+    again = run("keys", "setup", "window-post", "--out", local)
+    assert again.returncode == Exit.KEYS
+    assert "[key_exists]" in again.stderr
+    assert (local / f"{KEY}.params").stat() == before
+
+
+def test_local_keys_say_so(run: Any, local: Path) -> None:
+    (listed,) = json.loads(run("keys", "list", "--keys", local, "--json").stdout)
+    assert (listed["circuit"], listed["local"], listed["warning"]) == (
+        "window-post 2KiB", True, "local keys: not for the chain",
+    )  # fmt: skip
+    assert "local keys: not for the chain" in run("keys", "list", "--keys", local).stdout
+
+
+def test_the_proof_of_fixed_r_and_s_is_that_of_the_rust_stack(run: Any, local: Path, tmp_path: Path) -> None:
+    published, out = vector("deadline/deadline.json"), tmp_path / "proof"
+    fixed = ("--r", published["r"], "--s", published["s"])
+    made = run("prove", DATA / "deadline/request.json", "--keys", local, "--out", out, *fixed)
+    assert made.returncode == 0, made.stderr
+    assert WARNING in made.stderr
+    assert "fixed r and s give the witness away" in made.stderr
+    assert made.stdout == f"window-post 2KiB: 13 partitions, 2496 bytes, verified: {out}\n"
+    assert out.read_bytes().hex() == "".join(entry["proof"] for entry in published["partitions"])
+    checked = run("verify", DATA / "deadline/request.json", out, "--keys", local)
+    assert (checked.returncode, checked.stderr) == (0, WARNING)
+
+
+def test_a_fresh_sector_is_proved_with_fresh_randomness(run: Any, local: Path, tmp_path: Path) -> None:
+    request, first, second = tmp_path / "request.json", tmp_path / "first", tmp_path / "second"
+    run("sample", "window-post", "--seed", 11, "--sectors", 1, "--out", request)
+    for out in (first, second):
+        assert run("prove", request, "--keys", local, "--out", out).returncode == 0
+        assert run("verify", request, out, "--keys", local).returncode == 0
+    assert first.read_bytes() != second.read_bytes()
+    assert run("verify", WINDOW, first, "--keys", local).returncode == Exit.REFUSED
+
+
+@pytest.fixture
+def false_request(tmp_path: Path) -> Iterator[Path]:
+    fields = vector("2k/requests/window-post.json")
+    fields["randomness"] = vector("deadline/request.json")["randomness"]
+    file = tmp_path / "false.json"
+    file.write_text(json.dumps(fields))
+    yield file
+
+
+def test_a_false_request_is_not_proved(run: Any, local: Path, false_request: Path, tmp_path: Path) -> None:
+    out = tmp_path / "proof"
+    made = run("prove", false_request, "--keys", local, "--out", out)
+    assert made.returncode == Exit.BAD_INPUT
+    assert "vanilla_proofs[0].sectors[0].inclusion_proofs[0]: " in made.stderr
+    assert "[wrong_challenge]" in made.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--r", "1"], "blinding_invalid"),
+        (["--r", "x", "--s", "1"], "blinding_invalid"),
+        (["--r", "f" * 64, "--s", "1"], "scalars_invalid"),
+    ],
+)
+def test_blinding_that_is_none(run: Any, local: Path, arguments: list[str], code: str, tmp_path: Path) -> None:
+    made = run("prove", WINDOW, "--keys", local, "--out", tmp_path / "proof", *arguments)
+    assert made.returncode == Exit.BAD_INPUT
+    assert f"[{code}]" in made.stderr
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"alpha": "01"}', '{"scalars": 1}'])
+def test_scalars_that_are_none(run: Any, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "scalars.json"
+    file.write_text(text)
+    made = run("keys", "setup", "window-post", "--out", tmp_path / "keys", "--scalars", file)
+    assert made.returncode == Exit.BAD_INPUT
+    assert "[scalars_" in made.stderr
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_request_without_its_key(run: Any, local: Path, tmp_path: Path) -> None:
+    made = run("prove", DATA / "2k/requests/winning-post.json", "--keys", local, "--out", tmp_path / "proof")
+    assert made.returncode == Exit.KEYS
+    assert "[key_not_found]" in made.stderr
+
+
+def test_a_platform_that_is_not_there_is_an_error(local: Path, tmp_path: Path) -> None:
+    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": "", "XDG_CACHE_HOME": str(tmp_path)}
+    made = cuzk("prove", WINDOW, "--keys", local, "--out", tmp_path / "proof", "--platform", "gpu", env=hidden)
+    assert made.returncode == Exit.UNAVAILABLE
+    assert "[platform_unavailable]" in made.stderr
+
+
+def test_a_damaged_key_is_found_before_it_is_used(run: Any, local: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "keys"
+    damaged.mkdir()
+    for file in local.iterdir():
+        (damaged / file.name).write_bytes(file.read_bytes())
+    with (damaged / f"{KEY}.params").open("r+b") as key:
+        key.seek(5_000_000)
+        key.write(b"\1" * 40)
+    made = run("prove", WINDOW, "--keys", damaged, "--out", tmp_path / "proof")
+    assert made.returncode == Exit.KEYS
+    assert "[key_damaged]" in made.stderr
+    assert run("keys", "check", "--keys", damaged).returncode == Exit.KEYS
