@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prover.errors import InvalidInput
+from prover.filecoin.fr import MODULUS
 from prover.filecoin.post import PostPartition, partitions
 from prover.filecoin.request import ProofRequest
 
@@ -58,9 +59,12 @@ def _blinding(r: str | None, s: str | None) -> tuple[int | None, int | None]:
         return None, None
     warn("fixed r and s give the witness away: for tests only")
     try:
-        return int(r or "", 16), int(s or "", 16)
+        numbers = int(r or "", 16), int(s or "", 16)
     except ValueError as error:
         raise BlindingInvalid(field="--r, --s") from error
+    if not all(0 <= number < MODULUS for number in numbers):
+        raise BlindingInvalid(field="--r, --s")
+    return numbers
 
 
 def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tuple[int | None, int | None]) -> Prove:

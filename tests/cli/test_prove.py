@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from prover import cli
 from prover.commands.exits import Exit
 from prover.filecoin.shapes import ProofKind, post_shape
 
 from .running import DATA, cuzk
 
+Capture = pytest.CaptureFixture[str]
 KEY = post_shape(ProofKind.WINDOW_POST, 2048).key_name
 WARNING = "cuzk: warning: local keys: not for the chain\n"
 WINDOW = DATA / "2k/requests/window-post.json"
@@ -55,33 +56,46 @@ def test_the_key_of_known_scalars_is_that_of_the_rust_stack(local: Path) -> None
     assert json.loads((local / f"{KEY}.meta").read_text()) == {"sector_size": 2048}
 
 
-def test_a_key_is_never_overwritten(run: Any, local: Path) -> None:
+def test_a_key_is_never_overwritten(local: Path, capsys: Capture) -> None:
     before = (local / f"{KEY}.params").stat()
-    again = run("keys", "setup", "window-post", "--out", local)
-    assert again.returncode == Exit.KEYS
-    assert "[key_exists]" in again.stderr
+    assert cli.main(["keys", "setup", "window-post", "--out", str(local)]) == Exit.KEYS
+    assert "[key_exists]" in capsys.readouterr().err
     assert (local / f"{KEY}.params").stat() == before
 
 
-def test_local_keys_say_so(run: Any, local: Path) -> None:
-    (listed,) = json.loads(run("keys", "list", "--keys", local, "--json").stdout)
-    assert (listed["circuit"], listed["local"], listed["warning"]) == (
-        "window-post 2KiB", True, "local keys: not for the chain",
-    )  # fmt: skip
-    assert "local keys: not for the chain" in run("keys", "list", "--keys", local).stdout
+def test_local_keys_say_so(local: Path, capsys: Capture) -> None:
+    assert cli.main(["keys", "list", "--keys", str(local), "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["circuit"], listed["local"]) == ("window-post 2KiB", True)
+    assert listed["warning"] == "local keys: not for the chain"
+    assert cli.main(["keys", "list", "--keys", str(local)]) == 0
+    assert "local keys: not for the chain" in capsys.readouterr().out
+
+
+def fixed() -> tuple[str, ...]:
+    """The r and s of all published proofs."""
+    published = vector("deadline/deadline.json")
+    return ("--r", published["r"], "--s", published["s"])
 
 
 def test_the_proof_of_fixed_r_and_s_is_that_of_the_rust_stack(run: Any, local: Path, tmp_path: Path) -> None:
-    published, out = vector("deadline/deadline.json"), tmp_path / "proof"
-    fixed = ("--r", published["r"], "--s", published["s"])
-    made = run("prove", DATA / "deadline/request.json", "--keys", local, "--out", out, *fixed)
+    out = tmp_path / "proof"
+    made = run("prove", WINDOW, "--keys", local, "--out", out, *fixed())
     assert made.returncode == 0, made.stderr
     assert WARNING in made.stderr
     assert "fixed r and s give the witness away" in made.stderr
-    assert made.stdout == f"window-post 2KiB: 13 partitions, 2496 bytes, verified: {out}\n"
-    assert out.read_bytes().hex() == "".join(entry["proof"] for entry in published["partitions"])
-    checked = run("verify", DATA / "deadline/request.json", out, "--keys", local)
+    assert made.stdout == f"window-post 2KiB: 1 partitions, 192 bytes, verified: {out}\n"
+    assert out.read_bytes().hex() == vector("2k/window.proof.json")["proof"]
+    checked = run("verify", WINDOW, out, "--keys", local)
     assert (checked.returncode, checked.stderr) == (0, WARNING)
+
+
+@pytest.mark.acceptance
+def test_so_is_every_partition_of_a_deadline(run: Any, local: Path, tmp_path: Path) -> None:
+    out = tmp_path / "proof"
+    made = run("prove", DATA / "deadline/request.json", "--keys", local, "--out", out, *fixed())
+    assert made.returncode == 0, made.stderr
+    assert out.read_bytes().hex() == "".join(entry["proof"] for entry in vector("deadline/deadline.json")["partitions"])
 
 
 def test_a_fresh_sector_is_proved_with_fresh_randomness(run: Any, local: Path, tmp_path: Path) -> None:
@@ -94,52 +108,37 @@ def test_a_fresh_sector_is_proved_with_fresh_randomness(run: Any, local: Path, t
     assert run("verify", WINDOW, first, "--keys", local).returncode == Exit.REFUSED
 
 
-@pytest.fixture
-def false_request(tmp_path: Path) -> Iterator[Path]:
-    fields = vector("2k/requests/window-post.json")
-    fields["randomness"] = vector("deadline/request.json")["randomness"]
-    file = tmp_path / "false.json"
-    file.write_text(json.dumps(fields))
-    yield file
-
-
-def test_a_false_request_is_not_proved(run: Any, local: Path, false_request: Path, tmp_path: Path) -> None:
-    out = tmp_path / "proof"
-    made = run("prove", false_request, "--keys", local, "--out", out)
-    assert made.returncode == Exit.BAD_INPUT
-    assert "vanilla_proofs[0].sectors[0].inclusion_proofs[0]: " in made.stderr
-    assert "[wrong_challenge]" in made.stderr
+def test_a_false_request_is_not_proved(local: Path, tmp_path: Path, capsys: Capture) -> None:
+    fields, request, out = vector("2k/requests/window-post.json"), tmp_path / "false.json", tmp_path / "proof"
+    request.write_text(json.dumps(fields | {"randomness": vector("deadline/request.json")["randomness"]}))
+    assert cli.main(["prove", str(request), "--keys", str(local), "--out", str(out)]) == Exit.BAD_INPUT
+    text = capsys.readouterr().err
+    assert "vanilla_proofs[0].sectors[0].inclusion_proofs[0]: " in text
+    assert "[wrong_challenge]" in text
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["--r", "1"], "blinding_invalid"),
-        (["--r", "x", "--s", "1"], "blinding_invalid"),
-        (["--r", "f" * 64, "--s", "1"], "scalars_invalid"),
-    ],
-)
-def test_blinding_that_is_none(run: Any, local: Path, arguments: list[str], code: str, tmp_path: Path) -> None:
-    made = run("prove", WINDOW, "--keys", local, "--out", tmp_path / "proof", *arguments)
-    assert made.returncode == Exit.BAD_INPUT
-    assert f"[{code}]" in made.stderr
+@pytest.mark.parametrize("arguments", [["--r", "1"], ["--r", "x", "--s", "1"], ["--r", "f" * 64, "--s", "1"]])
+def test_blinding_that_is_none(arguments: list[str], local: Path, tmp_path: Path, capsys: Capture) -> None:
+    command = ["prove", str(WINDOW), "--keys", str(local), "--out", str(tmp_path / "proof"), *arguments]
+    assert cli.main(command) == Exit.BAD_INPUT
+    assert "[blinding_invalid]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"alpha": "01"}', '{"scalars": 1}'])
-def test_scalars_that_are_none(run: Any, text: str, tmp_path: Path) -> None:
-    file = tmp_path / "scalars.json"
+def test_scalars_that_are_none(text: str, tmp_path: Path, capsys: Capture) -> None:
+    file, keys = tmp_path / "scalars.json", tmp_path / "keys"
     file.write_text(text)
-    made = run("keys", "setup", "window-post", "--out", tmp_path / "keys", "--scalars", file)
-    assert made.returncode == Exit.BAD_INPUT
-    assert "[scalars_" in made.stderr
-    assert not (tmp_path / "keys").exists()
+    command = ["keys", "setup", "window-post", "--out", str(keys), "--scalars", str(file)]
+    assert cli.main(command) == Exit.BAD_INPUT
+    assert "[scalars_" in capsys.readouterr().err
+    assert not keys.exists()
 
 
-def test_a_request_without_its_key(run: Any, local: Path, tmp_path: Path) -> None:
-    made = run("prove", DATA / "2k/requests/winning-post.json", "--keys", local, "--out", tmp_path / "proof")
-    assert made.returncode == Exit.KEYS
-    assert "[key_not_found]" in made.stderr
+def test_a_request_without_its_key(local: Path, tmp_path: Path, capsys: Capture) -> None:
+    winning = str(DATA / "2k/requests/winning-post.json")
+    assert cli.main(["prove", winning, "--keys", str(local), "--out", str(tmp_path / "proof")]) == Exit.KEYS
+    assert "[key_not_found]" in capsys.readouterr().err
 
 
 def test_a_platform_that_is_not_there_is_an_error(local: Path, tmp_path: Path) -> None:
@@ -149,7 +148,7 @@ def test_a_platform_that_is_not_there_is_an_error(local: Path, tmp_path: Path) -
     assert "[platform_unavailable]" in made.stderr
 
 
-def test_a_damaged_key_is_found_before_it_is_used(run: Any, local: Path, tmp_path: Path) -> None:
+def test_a_damaged_key_is_found_before_it_is_used(local: Path, tmp_path: Path, capsys: Capture) -> None:
     damaged = tmp_path / "keys"
     damaged.mkdir()
     for file in local.iterdir():
@@ -157,7 +156,6 @@ def test_a_damaged_key_is_found_before_it_is_used(run: Any, local: Path, tmp_pat
     with (damaged / f"{KEY}.params").open("r+b") as key:
         key.seek(5_000_000)
         key.write(b"\1" * 40)
-    made = run("prove", WINDOW, "--keys", damaged, "--out", tmp_path / "proof")
-    assert made.returncode == Exit.KEYS
-    assert "[key_damaged]" in made.stderr
-    assert run("keys", "check", "--keys", damaged).returncode == Exit.KEYS
+    assert cli.main(["prove", str(WINDOW), "--keys", str(damaged), "--out", str(tmp_path / "proof")]) == Exit.KEYS
+    assert "[key_damaged]" in capsys.readouterr().err
+    assert cli.main(["keys", "check", "--keys", str(damaged)]) == Exit.KEYS
