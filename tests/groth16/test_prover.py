@@ -37,7 +37,7 @@ SCALARS = Scalars(31, 32, 33, 34, 35)
 
 def proving_key(kind: str) -> ProvingKey:
     """With one table a base: made at once, slower to use."""
-    return ProvingKey(parameters(kind), recorded(kind), table_bytes=0)
+    return ProvingKey(parameters(kind), recorded(kind))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def encoded(proof: textbook.Proof) -> bytes:
 def test_small_circuits_give_the_textbooks_proof(rows: int) -> None:
     circuit, wires = toy.chain(rows, seed=100 + rows)
     made = setup(toy.matrices(circuit), SCALARS, of_generator=by_arkworks)
-    key = ProvingKey(made, toy.matrices(circuit), table_bytes=0)
+    key = ProvingKey(made, toy.matrices(circuit))
     for r, s in ((0, 0), (1, R - 1), (canon("r"), canon("s"))):
         expected = textbook.prove(circuit, SECRET, wires, r, s)
         assert textbook.verify(circuit, SECRET, wires[: circuit.num_inputs], expected)
@@ -87,7 +87,7 @@ def test_wires_that_do_not_satisfy_give_a_proof_that_is_refused() -> None:
     circuit, wires = toy.chain(4, seed=9)
     made = setup(toy.matrices(circuit), SCALARS, of_generator=by_arkworks)
     wrong = [*wires[:-1], (wires[-1] + 1) % R]
-    proof = prove(ProvingKey(made, toy.matrices(circuit), table_bytes=0), toy.wired(circuit, wrong), 1, 1)
+    proof = prove(ProvingKey(made, toy.matrices(circuit)), toy.wired(circuit, wrong), 1, 1)
     assert not verify(made.vk, wires[1 : circuit.num_inputs], proof)
 
 
@@ -103,6 +103,20 @@ def test_tables_change_the_time_and_not_the_proof(tables: int) -> None:
     made = parameters("tiny")
     key = ProvingKey(made, recorded("tiny"), table_bytes=tables * (made.size * 3))
     assert prove(key, assignment("tiny"), canon("r"), canon("s")) == published_proofs("tiny")[1][0]
+
+
+def test_tables_are_made_while_proofs_go_on() -> None:
+    key, wires = proving_key("tiny"), assignment("tiny")
+    before, named = key.nbytes, list[str]()
+    with ThreadPoolExecutor(1) as pool:
+        tables = pool.submit(key.tabulate, 3 * before, named.append)
+        proofs = [prove(key, wires, canon("r"), canon("s"))]
+        while not tables.done():
+            proofs.append(prove(key, wires, canon("r"), canon("s")))
+        tables.result()
+    assert set(proofs) == {published_proofs("tiny")[1][0]}
+    assert sorted(named) == ["a", "b_g1", "b_g2", "h", "l"]
+    assert before < key.nbytes <= 3 * before
 
 
 def test_window_is_the_rust_stacks_with_and_without_blinding(window: ProvingKey) -> None:
@@ -122,7 +136,7 @@ def test_each_partition_of_a_deadline_is_the_rust_stacks(window: ProvingKey) -> 
 @pytest.mark.acceptance
 def test_winning_is_the_rust_stacks_with_and_without_blinding() -> None:
     made = setup(recorded("winning"), Scalars.from_hex(load("winning.setup.json")["scalars"]))
-    key = ProvingKey(made, recorded("winning"), table_bytes=0)
+    key = ProvingKey(made, recorded("winning"))
     wires = assignment("winning")
     _, published = published_proofs("winning")
     assert [prove(key, wires, canon("r"), canon("s")), prove(key, wires, 0, 0)] == published
@@ -153,7 +167,7 @@ def test_a_pending_proof_shows_neither_r_nor_s(tiny: ProvingKey) -> None:
 def test_the_tail_may_run_beside_the_next_device_phase(tiny: ProvingKey) -> None:
     """Several proofs at a time, on two devices, finished elsewhere: each is right."""
     wires, (_, published) = assignment("tiny"), published_proofs("tiny")
-    other = ProvingKey(parameters("tiny"), recorded("tiny"), jax.devices()[1], table_bytes=0)
+    other = ProvingKey(parameters("tiny"), recorded("tiny"), jax.devices()[1])
     with ThreadPoolExecutor(4) as pool:
         pending = [pool.submit(start, key, wires, canon("r"), canon("s")) for key in (tiny, other, tiny, other)]
         proofs = list(pool.map(lambda future: future.result().finish(), pending))
