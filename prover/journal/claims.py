@@ -19,6 +19,7 @@ log = structlog.get_logger(__name__)
 _ALIVE = "SELECT 1 FROM session WHERE id = %s AND state = 'online' FOR KEY SHARE"
 _LEASE = """UPDATE job SET session_id = %(session)s, lease_epoch = lease_epoch + 1 WHERE id IN (
         SELECT id FROM job WHERE state = 'queued' AND session_id IS NULL AND ended_at IS NULL
+            AND priority >= %(least)s
         ORDER BY priority DESC, deadline NULLS LAST, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     RETURNING id::text, kind, partitions, request_id, number, sector_size, priority, to_us(deadline), partition_index,
         miner_id, sector_number, submitted_by, to_us(state_at), losses"""
@@ -28,12 +29,12 @@ _ATTEMPTS = """SELECT DISTINCT ON (partition) partition, attempt_no, state FROM 
     ORDER BY partition, attempt_no DESC"""
 
 
-def claim(connection: psycopg.Connection, session: str, limit: int) -> list[ClaimedJob]:
-    """Lease up to `limit` queued jobs to `session`, best first; none when the session is not online."""
+def claim(connection: psycopg.Connection, session: str, limit: int, min_priority: int = 0) -> list[ClaimedJob]:
+    """Lease up to `limit` queued jobs of at least `min_priority`, best first; none when the session is not online."""
     with connection.transaction(), connection.cursor(binary=True) as cursor:
         if limit < 1 or cursor.execute(_ALIVE, [session]).fetchone() is None:
             return []
-        leased = cursor.execute(_LEASE, {"session": session, "limit": limit}).fetchall()
+        leased = cursor.execute(_LEASE, {"session": session, "limit": limit, "least": min_priority}).fetchall()
         claimed = [_claimed(cursor, row) for row in leased]
     return sorted(claimed, key=lambda job: order(job.info))
 
@@ -55,13 +56,13 @@ class Claims:
         self._dsn, self._session, self._trouble = dsn, session, trouble
         self._connection: psycopg.Connection | None = None
 
-    def claim(self, limit: int) -> Sequence[ClaimedJob]:
+    def claim(self, limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
         """As `claim`; empty when the database is away or results could not be stored."""
         if self._trouble() is not None:
             return []
         try:
             self._connection = self._connection or connect(self._dsn, "cuzk claims")
-            return claim(self._connection, self._session, limit)
+            return claim(self._connection, self._session, limit, min_priority)
         except psycopg.Error as error:
             log.warning("cannot claim", error=str(error), session=self._session)
             self.close()

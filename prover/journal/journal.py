@@ -96,9 +96,9 @@ class Journal:
         """The engine's own loop runs: to be called at least once a second."""
         self._heartbeat.tick()
 
-    def claim(self, limit: int) -> Sequence[ClaimedJob]:
-        """Lease up to `limit` queued jobs, best first; none while there is `trouble`."""
-        return self._claims.claim(limit)
+    def claim(self, limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
+        """Lease up to `limit` queued jobs of at least `min_priority`, best first; none while there is `trouble`."""
+        return self._claims.claim(limit, min_priority)
 
     def depth(self) -> int | None:
         """How many jobs wait for a prover, as of the last look."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from ..errors import CuzkError
 from ..states import Admin, FleetState, JsonObject
 from .allocator import WorkerSlot, allocate
 from .commands import Commands
@@ -161,8 +162,11 @@ class Engine:
         self._commands.execute(command)
 
     def result_arrived(self, job: str, partition: int, proof: bytes) -> None:
-        """A verified proof of a partition came from elsewhere. Raises ProofRefused when it does not verify."""
-        self.book.result_arrived(job, partition, proof)
+        """A proof of a partition came from elsewhere; one that does not verify is logged and left alone."""
+        try:
+            self.book.result_arrived(job, partition, proof)
+        except CuzkError as error:
+            log.error("foreign proof refused", job=job, partition=partition, error=str(error))
 
     def session_lost(self, reason: str) -> None:
         """The lease is gone. Nothing more is said in this session's name; proofs that still come are kept as facts."""

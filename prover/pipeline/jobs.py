@@ -125,7 +125,7 @@ class JobBook:
             if run.ended:
                 return
             run.works, run.loaded = works, True
-            self.tracker.job_running(run.info.id, {"local_keys": run.kind.local_keys})
+            self.tracker.job_running(run.info.id, {"local_keys": run.kind.has_local_keys(works[0])})
             for partition in range(run.info.partitions):
                 self._begin(run, partition)
         self._deliver_if_complete(run)

@@ -39,12 +39,14 @@ class Kind(Protocol[Work, Synthesized, Pending]):
     """One kind of proof. All methods are called from several threads at once; each raises CuzkError when it fails."""
 
     name: str
-    local_keys: bool  # made here: not for the chain
 
     def load(self, request: bytes) -> Sequence[Work]:
         """Parse and check a request in full; the work of each partition, in order."""
 
-    def synthesize(self, work: Work) -> Synthesized:
+    def has_local_keys(self, work: Work) -> bool:
+        """Whether it is proved with keys made here: not for the chain."""
+
+    def synthesize(self, work: Work, report: Report) -> Synthesized:
         """The witness and its a, b, c. On the CPU, without a device's lock."""
 
     def prepare(self, work: Work, device: Device, report: Report) -> None:

@@ -30,7 +30,7 @@ class MonolithicWorker(Worker):
         if not self.tracker.partition_synth_start(task.key):
             return False
         try:
-            task.synthesized = task.run.kind.synthesize(task.work)
+            task.synthesized = task.run.kind.synthesize(task.work, self.tracker.holding)
         except Exception as error:
             self.book.failed(task, error)
             return False

@@ -71,7 +71,6 @@ class ControlledKind:
     """Steps run through unless they have a gate; `errors` makes a step fail as often as there are entries."""
 
     name = "controlled"
-    local_keys = True
 
     def __init__(self) -> None:
         self._gates: dict[tuple[str, str, int], Gate] = {}
@@ -98,7 +97,10 @@ class ControlledKind:
         self._step("load", parts[0])
         return parts
 
-    def synthesize(self, work: Part) -> Part:
+    def has_local_keys(self, work: Part) -> bool:
+        return True
+
+    def synthesize(self, work: Part, report: Report) -> Part:
         self._step("synthesize", work)
         return work
 

@@ -1,0 +1,248 @@
+"""The daemon's configuration: a TOML file, overridden by the environment, overridden by flags.
+
+docs/configuration.md has every key. What is not known is refused, with a suggestion: a misspelt key must not pass.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError
+
+from .errors import InvalidInput
+
+DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
+PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
+#: environment names of the stack that mean one of our keys
+_ALIASES = {"DATABASE_URL": "daemon.database_url", "FIL_PROOFS_PARAMETER_CACHE": "srs.param_cache"}
+#: keys of the original daemon that this one does not have, and why
+_NOT_HERE = {
+    "daemon.listen": "there is no gRPC service yet; jobs come from the database",
+    "daemon.status_listen": "the status is served by the web process",
+    "memory.total_budget": "there is no memory budget yet; gpus.table_budget bounds the tables",
+    "scheduler.max_batch_size": "PoSt proofs are never batched",
+    "scheduler.max_batch_wait_ms": "PoSt proofs are never batched",
+    "scheduler.sort_by_type": "the queue's order is fixed: priority, deadline, submission",
+    "synthesis.partition_workers": "deprecated in the original; use pipeline.max_parallel_synthesis",
+    "pipeline.synthesis_lookahead": "the number of synthesised partitions follows from the workers",
+    "pipeline.synthesis_concurrency": "use pipeline.max_parallel_synthesis",
+    "pipeline.slot_size": "a path of the original that is not here",
+    "pipeline.max_gpu_queue_depth": "there is no pacer; the queue is bounded by the workers",
+    "srs.preload": "deprecated in the original; keys are loaded when they are needed",
+    "logging.format": "not implemented in the original either",
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class ConfigurationInvalid(InvalidInput):
+    """The configuration is not valid."""
+
+    code = "configuration_invalid"
+
+
+def _seconds(value: object) -> object:
+    """ "90s", "10m", "1h" or plain seconds."""
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return value
+    return float(match[1]) * _UNITS[match[2]]
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuzk"
+
+
+class Section(BaseModel):
+    """Part of the configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Daemon(Section):
+    """The process and what it shares."""
+
+    prover: str = Field(default_factory=socket.gethostname, min_length=1, max_length=200, pattern=r"^[^/\s]+$")
+    database_url: str = "postgresql:///cuzk"
+    spool: Path = Field(default_factory=lambda: _cache_home() / "spool")
+    drain_timeout: Seconds = 600.0
+
+
+class Gpus(Section):
+    """Devices and their workers."""
+
+    platform: Literal["cpu", "gpu"] = "cpu"
+    devices: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    cpu_devices: int = Field(1, ge=1, le=64)
+    gpu_workers_per_device: int = Field(2, ge=1, le=16)
+    gpu_threads: int = Field(0, ge=0, le=1024)
+    table_budget: ByteSize = ByteSize(1 << 30)
+
+
+class Synthesis(Section):
+    """Witness and a, b, c."""
+
+    threads: int = Field(0, ge=0, le=1024)
+
+
+class Pipeline(Section):
+    """How proving is laid out."""
+
+    enabled: bool = True
+    split: bool = True
+    max_parallel_synthesis: int = Field(0, ge=0, le=256)
+
+
+class Srs(Section):
+    """Keys."""
+
+    param_cache: Path = Path("/var/tmp/filecoin-proof-parameters")
+
+
+class Cache(Section):
+    """What may be made again: recorded circuits, compiled programs."""
+
+    directory: Path = Field(default_factory=_cache_home)
+
+
+class Logging(Section):
+    """The log, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+S = TypeVar("S", bound=Section)
+
+
+def _all_defaults(section: type[S]) -> Callable[[], S]:
+    return lambda: section.model_validate({})
+
+
+class Config(Section):
+    """All of it. `load` reads it; every field has a default."""
+
+    daemon: Daemon = Field(default_factory=_all_defaults(Daemon))
+    gpus: Gpus = Field(default_factory=_all_defaults(Gpus))
+    synthesis: Synthesis = Field(default_factory=_all_defaults(Synthesis))
+    pipeline: Pipeline = Field(default_factory=_all_defaults(Pipeline))
+    srs: Srs = Field(default_factory=_all_defaults(Srs))
+    cache: Cache = Field(default_factory=_all_defaults(Cache))
+    logging: Logging = Field(default_factory=_all_defaults(Logging))
+
+    @property
+    def device_threads(self) -> int:
+        """CPU threads of one device phase: all, unless it is limited."""
+        return self.gpus.gpu_threads or cpus()
+
+    @property
+    def synthesis_threads(self) -> int:
+        """CPU threads of one synthesis: half, unless it is set."""
+        return self.synthesis.threads or max(1, cpus() // 2)
+
+    @property
+    def synthesis_workers(self) -> int:
+        """Partitions that are synthesised at a time: one for every four CPUs, unless it is set."""
+        return self.pipeline.max_parallel_synthesis or max(1, cpus() // 4)
+
+
+def cpus() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def keys() -> Iterator[str]:
+    """Every key, as section.key."""
+    for section, field in Config.model_fields.items():
+        assert isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+        yield from (f"{section}.{key}" for key in field.annotation.model_fields)
+
+
+def load(
+    path: Path | None = None, environment: Mapping[str, str] = os.environ, flags: Sequence[str] = ()
+) -> Config:  # fmt: skip
+    """The configuration of a TOML file (None: defaults), the environment, and flags of the form section.key=value.
+
+    Raises ConfigurationInvalid, which names the key and, for one that is not known, what may have been meant.
+    """
+    values = _nested(_file(path) if path is not None else {})
+    for key, text in [*_environment(environment), *map(_flag, flags)]:
+        _set(values, key, text)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise _explained(error) from None
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigurationInvalid(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationInvalid(f"{path} is no TOML: {error}") from error
+
+
+def _nested(values: dict[str, Any]) -> dict[str, Any]:
+    for section, content in values.items():
+        if not isinstance(content, dict):
+            raise ConfigurationInvalid("every key belongs to a section", field=section)
+        if section not in Config.model_fields and not content:
+            _refuse_key(section)
+        for key in content:
+            _check_key(f"{section}.{key}")
+    return values
+
+
+def _environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The aliases first, so that our own names win."""
+    for name, key in _ALIASES.items():
+        if environment.get(name):
+            yield key, environment[name]
+    if environment.get(DISABLE_SPLIT) == "1":
+        yield "pipeline.split", "false"
+    for name, text in environment.items():
+        section, separator, key = name.removeprefix(PREFIX).lower().partition("__")
+        if name.startswith(PREFIX) and separator and section in Config.model_fields:
+            _check_key(f"{section}.{key}")
+            yield f"{section}.{key}", text
+
+
+def _flag(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigurationInvalid(f"{text!r} is not of the form section.key=value")
+    _check_key(key)
+    return key, value
+
+
+def _set(values: dict[str, Any], key: str, text: str) -> None:
+    section, _, name = key.partition(".")
+    values.setdefault(section, {})[name] = tuple(filter(None, text.split(","))) if key == "gpus.devices" else text
+
+
+def _check_key(key: str) -> None:
+    if key not in set(keys()):
+        _refuse_key(key)
+
+
+def _refuse_key(key: str) -> None:
+    if key in _NOT_HERE:
+        raise ConfigurationInvalid(f"this key of the original is not here: {_NOT_HERE[key]}", field=key)
+    near = difflib.get_close_matches(key, [*keys(), *Config.model_fields], n=1, cutoff=0.5)
+    raise ConfigurationInvalid("no such key" + (f"; did you mean {near[0]}?" if near else ""), field=key)
+
+
+def _explained(error: ValidationError) -> ConfigurationInvalid:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    return ConfigurationInvalid(f"{first['msg']} (got {first['input']!r})", field=key)

@@ -1,0 +1,229 @@
+"""The prover's process: devices, kinds, and one session after another of journal, tracker and engine."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import psutil
+import structlog
+
+from . import __version__, jaxconf
+from .commands.exits import Exit
+from .config import Config
+from .filecoin.shapes import ProofKind
+from .groth16.store import LOCAL_WARNING, KeyStore
+from .journal.errors import DatabaseAway
+from .journal.journal import Journal
+from .pipeline.clock import Clock
+from .pipeline.devices import Device, discover
+from .pipeline.engine import Engine, EngineOptions, Wish
+from .pipeline.kinds import AnyKind
+from .pipeline.post import PostKind, PostSettings
+from .pipeline.tracker import StatusTracker
+from .states import Admin, JsonObject
+
+log = structlog.get_logger(__name__)
+
+KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
+SAMPLE_EVERY_S = 1.0
+RETRY_EVERY_S = 2.0  # to reach a database that is away at the start
+LOOK_EVERY_S = 0.2  # for signals and a lost session
+
+
+def main(config: Config) -> int:
+    """Run until SIGTERM or SIGINT; the exit code. A first signal drains, a second one aborts.
+
+    Raises CuzkError when it cannot start: a device or the platform is missing, another process has the prover's name.
+    """
+    configure_logging(config.logging.level)
+    with signals() as stop:
+        code = Prover(config, stop).run()
+    if code is Exit.INTERRUPTED:
+        sys.stderr.flush()
+        os._exit(code)  # device phases that were left behind may take minutes; nothing waits for them any more
+    return code
+
+
+class Signals:
+    """Counts SIGTERM and SIGINT."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._came = threading.Event()
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """The handler: it only counts."""
+        self.count += 1
+        self._came.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether one came, at the latest after `seconds`."""
+        return self._came.wait(seconds)
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[Signals]:
+    """Take the two signals for the block. Only in the main thread, as Python wants it."""
+    taken = Signals()
+    before = {number: signal.signal(number, taken.handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield taken
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Prover:
+    """What outlives a session: devices, and kinds with the keys they have loaded."""
+
+    def __init__(self, config: Config, stop: Signals) -> None:
+        self._config = config
+        self._stop = stop
+        cache = config.cache.directory
+        jax_devices = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, cache / "jax")
+        self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices)
+        self._keys = KeyStore(config.srs.param_cache)
+        self._kinds = make_kinds(config, self._keys, len(self._devices))
+
+    def run(self) -> Exit:
+        """Sessions, one after another: a new one when the lease of the last was lost."""
+        self._say_what_is_here()
+        while True:
+            journal = self._open_journal()
+            if journal is None:
+                return Exit.OK
+            code = Session(self._config, journal, self._devices, self._kinds, self._detail()).run(self._stop)
+            if code is not None:
+                return code
+
+    def _open_journal(self) -> Journal | None:
+        """A new session, once the database is there; None when a signal came first."""
+        daemon = self._config.daemon
+        while not self._stop.count:
+            try:
+                clock = Clock()
+                return Journal.open(daemon.database_url, daemon.prover, daemon.spool, version=__version__, clock=clock)
+            except DatabaseAway as error:
+                log.warning("waiting for the database", error=str(error))
+                self._stop.wait(RETRY_EVERY_S)
+        return None
+
+    def _detail(self) -> JsonObject:
+        return {
+            "prover": self._config.daemon.prover, "host": os.uname().nodename, "pid": os.getpid(),
+            "version": __version__, "platform": self._config.gpus.platform,
+            "local_keys": any(entry.local for entry in self._keys.entries()),
+        }  # fmt: skip
+
+    def _say_what_is_here(self) -> None:
+        for entry in self._keys.entries():
+            log.info("key", name=entry.name, bytes=entry.size, warning=entry.warning)
+        for device in self._devices:
+            log.info("device", ordinal=device.ordinal, name=device.info.name, platform=device.info.platform)
+        if any(entry.local for entry in self._keys.entries()):
+            log.warning(LOCAL_WARNING)
+
+
+class Session:
+    """One session: it ends by a signal, or when its lease is lost."""
+
+    def __init__(
+        self, config: Config, journal: Journal, devices: Sequence[Device], kinds: Mapping[str, AnyKind],
+        detail: JsonObject,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._journal = journal
+        self._detail = detail
+        self._sampled = 0.0
+        self._process = psutil.Process()
+        self._tracker = StatusTracker(journal.session, journal.prover, journal.clock, [journal.sink])
+        self._engine = Engine(
+            self._tracker, devices, kinds, journal, journal, engine_options(config), on_tick=self._tick
+        )  # fmt: skip
+
+    def run(self, stop: Signals) -> Exit | None:
+        """Prove until a signal comes, then drain; None when the lease was lost."""
+        wishes = {wish.worker: Wish(Admin(wish.admin), wish.at_us) for wish in self._journal.wishes}
+        self._engine.start(self._detail, wishes)
+        self._journal.start(self._engine)
+        log.info("session started", session=self._journal.session)
+        while not stop.wait(LOOK_EVERY_S):
+            if self._engine.lost.is_set():
+                self._journal.close()
+                return None
+        return self._end(stop)
+
+    def _end(self, stop: Signals) -> Exit:
+        """Finish what runs; give up at a second signal, or when the time for it is over."""
+        log.info("draining: a second signal aborts", timeout_s=self._config.daemon.drain_timeout)
+        until = time.monotonic() + self._config.daemon.drain_timeout
+        drained = self._engine.drain(0)
+        while not drained and stop.count < 2 and time.monotonic() < until and not self._engine.lost.is_set():
+            drained = self._engine.drain(LOOK_EVERY_S)
+        if drained:
+            self._engine.stop()
+        else:
+            self._engine.abort()
+        kept = self._journal.close()
+        log.info("stopped", drained=drained, journal_kept=kept)
+        return Exit.OK if drained else Exit.INTERRUPTED
+
+    def _tick(self) -> None:
+        self._journal.tick()
+        if time.monotonic() - self._sampled >= SAMPLE_EVERY_S:
+            self._sampled = time.monotonic()
+            self._journal.sample(self._gauges())
+
+    def _gauges(self) -> dict[str, Any]:
+        calls, spent_ns = self._tracker.calls, self._tracker.spent_ns
+        return {
+            **self._tracker.gauges(), "rss_bytes": self._process.memory_info().rss,
+            "tracker_calls": calls, "tracker_ms": spent_ns // 1_000_000, "journal_waiting": self._journal.waiting,
+            "trouble": self._journal.trouble,
+        }  # fmt: skip
+
+
+def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKind]:
+    """The kinds that this prover proves, by name. The budget for tables is shared by all keys of all devices."""
+    settings = PostSettings(
+        keys,
+        circuit_cache=config.cache.directory / "circuits",
+        table_bytes=config.gpus.table_budget // (len(KINDS) * devices),
+        device_threads=config.device_threads,
+        synthesis_threads=config.synthesis_threads,
+    )
+    return {str(kind): PostKind(kind, settings) for kind in KINDS}
+
+
+def engine_options(config: Config) -> EngineOptions:
+    """The engine's part of the configuration."""
+    return EngineOptions(
+        pipeline=config.pipeline.enabled,
+        split=config.pipeline.split,
+        workers_per_device=config.gpus.gpu_workers_per_device,
+        synthesis_threads=config.synthesis_workers,
+    )
+
+
+def configure_logging(level: str) -> None:
+    """Log lines on stderr, in words that stay greppable."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("event"),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

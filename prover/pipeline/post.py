@@ -1,0 +1,156 @@
+"""WindowPoSt and WinningPoSt as kinds of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+
+from ..circuits.synthesis import Assignment, Circuit
+from ..errors import describe
+from ..filecoin.errors import InvalidRequest
+from ..filecoin.post import PostPartition, partitions
+from ..filecoin.request import parse_message
+from ..filecoin.shapes import PostShape, ProofKind
+from ..groth16.errors import ProofMalformed
+from ..groth16.keys import Parameters
+from ..groth16.prover import TABLE_BYTES, Pending, ProvingKey, start
+from ..groth16.store import KeyStore
+from ..groth16.verifier import PreparedKey
+from ..states import Holding, JsonObject
+from .devices import Device
+from .kinds import DeviceFailed, ProofRefused, Report
+from .single_flight import SingleFlight
+
+
+@dataclass(frozen=True, slots=True)
+class PostSettings:
+    """Where keys and caches are, and what one proof may use."""
+
+    keys: KeyStore
+    circuit_cache: Path | None = None  # recorded matrices
+    table_bytes: int = TABLE_BYTES  # memory of a key's tables on a device
+    device_threads: int = 2  # of the device phase and the tail
+    synthesis_threads: int = 1
+
+
+class PostKind:
+    """One of the two kinds; every sector size works by its shape. Keys are loaded once a device, circuits once."""
+
+    def __init__(self, kind: ProofKind, settings: PostSettings) -> None:
+        self.name = str(kind)
+        self._settings = settings
+        self._circuits: SingleFlight[PostShape, Circuit] = SingleFlight()
+        self._parameters: SingleFlight[str, Parameters] = SingleFlight()
+        self._proving: SingleFlight[tuple[str, str], ProvingKey] = SingleFlight()
+        self._verifying: SingleFlight[str, PreparedKey] = SingleFlight()
+
+    def load(self, request: bytes) -> Sequence[PostPartition]:
+        """The partitions, vanilla proofs fully checked; their key is there. Raises InvalidInput, KeyNotFound."""
+        parsed = parse_message(request)
+        if parsed.kind != self.name:
+            raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
+        self._settings.keys.find(parsed.shape.key_name)
+        return partitions(parsed)
+
+    def has_local_keys(self, work: PostPartition) -> bool:
+        """Whether the key of this circuit was made here."""
+        return self._settings.keys.find(work.shape.key_name).local
+
+    def synthesize(self, work: PostPartition, report: Report) -> Assignment:
+        """The assignment; the first one of a circuit loads it. Raises UnsatisfiedConstraint."""
+        return self._circuit(work.shape, report).synthesize(work.instance, self._settings.synthesis_threads)
+
+    def prepare(self, work: PostPartition, device: Device, report: Report) -> None:
+        """Load the key and compile what a proof needs, once a device."""
+        self._key(work.shape, device, report)
+
+    def start(self, work: PostPartition, synthesized: Assignment, device: Device) -> Pending:
+        """The device phase, with fresh r and s. Raises DeviceFailed."""
+        key = self._proving.get((work.shape.key_name, device.info.id), _never)
+        try:
+            return start(key, synthesized)
+        except jax.errors.JaxRuntimeError as error:
+            raise DeviceFailed(f"device {device.ordinal}: {error}") from error
+
+    def finish(self, pending: Pending) -> bytes:
+        """The tail on the CPU: 192 bytes."""
+        return pending.finish()
+
+    def verify(self, work: PostPartition, proof: bytes) -> None:
+        """By pairing alone. Raises ProofRefused."""
+        self.verify_delivery([work], proof)
+
+    def verify_delivery(self, works: Sequence[PostPartition], proof: bytes) -> None:
+        """Each partition of what is delivered. Raises ProofRefused, which names the partitions."""
+        try:
+            wrong = self._verifier(works[0].shape).verify_partitions([work.public_inputs for work in works], proof)
+        except ProofMalformed as error:
+            raise ProofRefused(f"the proof that was made is none: {error}") from error
+        if wrong:
+            names = ", ".join(f"P{works[n].index}" for n in wrong)
+            raise ProofRefused(f"the proof that was made for {names} does not verify; it is not delivered")
+
+    # -- what is kept -----------------------------------------------------------------------------------------------
+
+    def _circuit(self, shape: PostShape, report: Report) -> Circuit:
+        return self._circuits.get(shape, lambda: self._load_circuit(shape, report))
+
+    def _load_circuit(self, shape: PostShape, report: Report) -> Circuit:
+        with _phase(
+            report, f"program:{shape.cache_name}", Holding.COMPILING, {"name": f"{shape.label} synthesis"}
+        ) as say:
+            circuit = Circuit.load(shape, self._settings.circuit_cache)
+            circuit.compile()
+            say({"rows": circuit.matrices.num_rows})
+            return circuit
+
+    def _key(self, shape: PostShape, device: Device, report: Report) -> ProvingKey:
+        return self._proving.get(
+            (shape.key_name, device.info.id), lambda: self._load_key(shape, device, report)
+        )  # fmt: skip
+
+    def _load_key(self, shape: PostShape, device: Device, report: Report) -> ProvingKey:
+        circuit, place = self._circuit(shape, report), f"{shape.key_name}@{device.ordinal}"
+        detail = {
+            "name": shape.label,
+            "device": device.ordinal,
+            "local": self._settings.keys.find(shape.key_name).local,
+        }
+        with _phase(report, f"key:{place}", Holding.LOADING, detail) as say:
+            key = ProvingKey(
+                self._open(shape), circuit.matrices, device.handle,
+                table_bytes=self._settings.table_bytes, threads=self._settings.device_threads,
+            )  # fmt: skip
+            say({"bytes": key.nbytes})
+        with _phase(report, f"program:{place}", Holding.COMPILING, {"name": shape.label, "device": device.ordinal}):
+            key.warm_up()
+        return key
+
+    def _open(self, shape: PostShape) -> Parameters:
+        return self._parameters.get(shape.key_name, lambda: self._settings.keys.open(shape.key_name))
+
+    def _verifier(self, shape: PostShape) -> PreparedKey:
+        name = shape.key_name
+        return self._verifying.get(name, lambda: PreparedKey(self._settings.keys.verifying_key(name)))
+
+
+@contextmanager
+def _phase(report: Report, name: str, state: Holding, detail: JsonObject) -> Iterator[Callable[[JsonObject], None]]:
+    """A phase that is seen: it begins with `state` and ends ready, with what was said, or failed."""
+    said: dict[str, object] = {}
+    report(name, state, detail)
+    try:
+        yield said.update
+    except BaseException as error:
+        code, text = describe(error)
+        report(name, Holding.FAILED, {**detail, "error": text}, reason=code)
+        raise
+    report(name, Holding.READY, {**detail, **said})
+
+
+def _never() -> ProvingKey:
+    raise AssertionError("the device phase begins after `prepare`")

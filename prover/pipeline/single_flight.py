@@ -1,0 +1,38 @@
+"""Things that are made once, however many threads ask for them at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class SingleFlight(Generic[K, V]):
+    """Keeps what was made. The first who asks makes it, the others wait; after a failure the next one tries again."""
+
+    def __init__(self) -> None:
+        self._made: dict[K, Future[V]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """What was made for `key`; what `make` raises is raised for all who wait for it."""
+        with self._lock:
+            future = self._made.get(key)
+            mine = future is None
+            if future is None:
+                future = self._made[key] = Future()
+        if mine:
+            self._make(key, future, make)
+        return future.result()
+
+    def _make(self, key: K, future: Future[V], make: Callable[[], V]) -> None:
+        try:
+            future.set_result(make())
+        except BaseException as error:
+            with self._lock:
+                del self._made[key]
+            future.set_exception(error)

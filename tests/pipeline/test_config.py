@@ -1,0 +1,102 @@
+"""The daemon's configuration: where a setting comes from, what is refused, and that every key is documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prover import config
+from prover.config import ConfigurationInvalid
+
+ROOT = Path(__file__).parents[2]
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "cuzk.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_key_is_documented_and_no_other() -> None:
+    lines = (ROOT / "docs" / "configuration.md").read_text().splitlines()
+    cells = [
+        line.split("|")[1].strip().strip("`") for line in lines if line.startswith("| `") and "." in line.split("|")[1]
+    ]
+    assert sorted(cells) == sorted(config.keys())
+
+
+def test_defaults_need_nothing() -> None:
+    loaded = config.load(None, {})
+    assert loaded.pipeline.enabled and loaded.pipeline.split
+    assert loaded.gpus.gpu_workers_per_device == 2 and loaded.gpus.devices == ()
+    assert loaded.device_threads >= 1 and loaded.synthesis_threads >= 1 and loaded.synthesis_workers >= 1
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "[gpus]\ncpu_devices = 2\ngpu_workers_per_device = 3\ndevices = [1]\n[pipeline]\nenabled = false\n"
+    )
+    environment = {"CUZK_GPUS__CPU_DEVICES": "4", "CUZK_GPUS__GPU_WORKERS_PER_DEVICE": "5"}
+    loaded = config.load(path, environment, ["gpus.gpu_workers_per_device=6", "gpus.devices=0,2"])
+    assert (loaded.gpus.cpu_devices, loaded.gpus.gpu_workers_per_device) == (4, 6)
+    assert loaded.gpus.devices == (0, 2) and not loaded.pipeline.enabled
+
+
+def test_names_of_the_stack_are_understood() -> None:
+    environment = {
+        "CUZK_DISABLE_SPLIT_PROVE": "1", "DATABASE_URL": "postgresql:///other", "FIL_PROOFS_PARAMETER_CACHE": "/keys",
+        "CUZK_SECRET_KEY": "of the web, not ours",
+    }  # fmt: skip
+    loaded = config.load(None, environment)
+    assert not loaded.pipeline.split
+    assert loaded.daemon.database_url == "postgresql:///other" and loaded.srs.param_cache == Path("/keys")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10m", 600), ("90s", 90), ("1h", 3600), ("250ms", 0.25), ("7", 7), ("1.5m", 90)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert config.load(None, {}, [f"daemon.drain_timeout={text}"]).daemon.drain_timeout == seconds
+
+
+def test_sizes() -> None:
+    assert config.load(None, {}, ["gpus.table_budget=512MiB"]).gpus.table_budget == 512 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        ("[gpus]\ngpu_worker_per_device = 1", "gpus.gpu_worker_per_device", "did you mean gpus.gpu_workers_per_device"),
+        ("[gpu]\ndevices = [0]", "gpu.devices", "did you mean gpus.devices"),
+        ("[daemon]\nlisten = 'x'", "daemon.listen", "key of the original"),
+        ("[memory]\ntotal_budget = 'auto'", "memory.total_budget", "no memory budget yet"),
+        ("[gpus]\ncpu_devices = 0", "gpus.cpu_devices", "greater than or equal to 1"),
+        ("[gpus]\nplatform = 'tpu'", "gpus.platform", "'cpu' or 'gpu'"),
+        ("[daemon]\nprover = 'a/b'", "daemon.prover", "match pattern"),
+        ("[daemon]\ndrain_timeout = 'soon'", "daemon.drain_timeout", "valid number"),
+        ("[gpus]\ntable_budget = 'lots'", "gpus.table_budget", "byte"),
+        ("pipeline = true", "pipeline", "section"),
+        ("[nonsense]", "nonsense", "no such key"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, field: str, message: str) -> None:
+    with pytest.raises(ConfigurationInvalid) as caught:
+        config.load(write(tmp_path, text), {})
+    assert caught.value.field == field and message in str(caught.value)
+
+
+def test_a_misspelt_variable_or_flag_is_refused() -> None:
+    with pytest.raises(ConfigurationInvalid, match=r"gpus\.cpu_devices"):
+        config.load(None, {"CUZK_GPUS__CPU_DEVICE": "2"})
+    with pytest.raises(ConfigurationInvalid, match=r"gpus\.cpu_devices"):
+        config.load(None, {}, ["gpus.cpu_device=2"])
+    with pytest.raises(ConfigurationInvalid, match="not of the form"):
+        config.load(None, {}, ["gpus.cpu_devices"])
+
+
+def test_a_file_that_is_not_there_or_no_toml_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationInvalid, match="No such file"):
+        config.load(tmp_path / "missing.toml", {})
+    with pytest.raises(ConfigurationInvalid, match="no TOML"):
+        config.load(write(tmp_path, "[gpus"), {})
