@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from prover.states import Refused, Transition
 
 from .claims import Claims
 from .connection import connect
-from .errors import DatabaseAway
+from .errors import DatabaseAway, SessionLost
 from .heartbeat import Heartbeat
 from .records import Delivery, Proof, Sample
 from .session import AdminWish, admin_wishes, open_session, recover
@@ -37,7 +38,8 @@ class Journal:
         self.dsn, self.prover, self.session, self.clock = dsn, prover, session, clock
         self.wishes = tuple(wishes)  # of people for this prover's workers, from earlier sessions
         self._control: EngineControl | None = None
-        self._writer = Writer(dsn, session, Spool(spool_folder, session), on_lost=self._lost)
+        self._losing, self._is_lost = threading.Lock(), False
+        self._writer = Writer(dsn, session, Spool(spool_folder, session), on_lost=self._lose)
         self._claims = Claims(dsn, session, lambda: self.trouble)
         self._heartbeat = Heartbeat(dsn, session)
         self._watch: Watch | None = None
@@ -62,7 +64,7 @@ class Journal:
     def start(self, control: EngineControl) -> None:
         """Begin to hand over commands and results, and to wake the engine."""
         self._control = control
-        self._watch = Watch(self.dsn, self.session, self.prover, control, self.clock, self._heartbeat)
+        self._watch = Watch(self.dsn, self.session, self.prover, control, self.clock, self._heartbeat, self._lose)
         self._watch.start()
 
     def close(self, timeout_s: float = 10.0) -> bool:
@@ -107,7 +109,7 @@ class Journal:
     @property
     def trouble(self) -> str | None:
         """Why nothing new is claimed now (a code), or None."""
-        return self._writer.trouble
+        return SessionLost.code if self._is_lost else self._writer.trouble
 
     @property
     def healthy(self) -> bool:
@@ -123,6 +125,8 @@ class Journal:
         """Wait until the database has what was put so far."""
         return self._writer.flush(timeout_s)
 
-    def _lost(self, reason: str) -> None:
-        if self._control is not None:
+    def _lose(self, reason: str) -> None:
+        with self._losing:
+            first, self._is_lost = not self._is_lost, True
+        if first and self._control is not None:
             self._control.session_lost(reason)

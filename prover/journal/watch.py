@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import psycopg
 import structlog
@@ -51,11 +52,12 @@ class Watch:
     """One for a session. Everything it calls in `control` is quick."""
 
     def __init__(
-        self, dsn: str, session: str, prover: str, control: EngineControl, clock: Clock, heartbeat: Heartbeat
-    ) -> None:
-        """Starts nothing."""
+        self, dsn: str, session: str, prover: str, control: EngineControl, clock: Clock, heartbeat: Heartbeat,
+        on_lost: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """Starts nothing. `on_lost` is called when the heartbeat finds that the session has ended."""
         self._dsn, self._session, self._prover = dsn, session, prover
-        self._control, self._clock, self._heartbeat = control, clock, heartbeat
+        self._control, self._clock, self._heartbeat, self._on_lost = control, clock, heartbeat, on_lost
         self._handed: set[str] = set()  # commands
         self._known: set[tuple[str, int]] = set()  # results: (job, partition)
         self._connection: psycopg.Connection | None = None
@@ -93,7 +95,7 @@ class Watch:
     def _look(self) -> None:
         if not self.lost and not self._heartbeat.ensure():
             self.lost = True
-            self._control.session_lost("the heartbeat found the session ended")
+            self._on_lost("the heartbeat found the session ended")
         connection = self._connect()
         if time.monotonic() >= self._clock_at:
             read_clock(connection, self._clock)

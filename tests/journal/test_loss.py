@@ -1,0 +1,185 @@
+"""A session whose lease ran out: lost with all it held, its work goes on elsewhere, what it says later is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prover.pipeline.attempts import AttemptKey
+from prover.stack.roles import OWNER, SITE
+from tests.journal.helpers import PROOF, Prover, assert_fold_equals_tables, eventually, running, submit_one
+from tests.journal.test_submission import at_once
+from tests.postgres import Database
+
+pytestmark = pytest.mark.postgres
+
+
+def expire(database: Database, prover: Prover) -> int:
+    """Let the lease run out, as if the heart had stopped, and let the web look."""
+    prover.journal._heartbeat._process.send_signal(19)  # SIGSTOP
+    with database.connect(OWNER) as owner, database.connect(SITE) as web:
+        web.execute("SELECT mark_lost()")
+        owner.execute("UPDATE session SET lease_until = now() - interval '1 second' WHERE id = %s", [prover.session])
+        watched(owner)
+        (count,) = web.execute("SELECT mark_lost()").fetchone()
+    prover.journal._heartbeat._process.send_signal(18)  # SIGCONT
+    return count
+
+
+def watched(owner) -> None:
+    """As if database and observers had been there for a whole lease."""
+    owner.execute("UPDATE session SET heartbeat_at = now(), lease_until = now() - interval '1 second'"
+                  " WHERE prover = 'site'")  # fmt: skip
+
+
+def start_one(prover: Prover, job: str) -> None:
+    """Partition 0 proven, partition 1 on the device."""
+    tracker = prover.tracker
+    assert prover.take()
+    tracker.job_loading(job)
+    tracker.job_running(job)
+    prover.prove_partition(job, 0, prover.workers[0])
+    key = tracker.new_attempt(job, 1)
+    tracker.reserved(key)
+    tracker.partition_synth_start(key)
+    tracker.partition_synth_end(key)
+    tracker.partition_gpu_start(key, prover.workers[0])
+    tracker.device_wait(key)
+    tracker.device_start(key)
+    assert prover.journal.flush()
+
+
+@pytest.fixture(autouse=True)
+def no_recent_start(template: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the tests has just started: wait until it is older than a lease."""
+    with template.server.connect() as connection:
+        eventually(lambda: connection.execute(
+            "SELECT now() > pg_postmaster_start_time() + interval '12.5 seconds'").fetchone()[0])  # fmt: skip
+
+
+def test_everything_it_held_is_lost_and_the_job_goes_back(database: Database, tmp_path: Path) -> None:
+    job = submit_one(database, partitions=2)
+    with running(database, tmp_path) as prover:
+        start_one(prover, job)
+        assert expire(database, prover) == 1
+        state = assert_fold_equals_tables(database)
+        with database.connect(SITE) as web:
+            assert web.execute("SELECT mark_lost()").fetchone() == (0,)  # idempotent
+            row = web.execute("SELECT state, session_id, losses, partitions_done FROM job").fetchone()
+            assert row == ("queued", None, 1, 1)
+            assert web.execute("SELECT state FROM attempt ORDER BY partition").fetchall() == [("done",), ("lost",)]
+            assert web.execute("SELECT DISTINCT state FROM worker").fetchall() == [("lost",)]
+        assert all(state.front(worker) is None for worker in prover.workers)
+        eventually(lambda: prover.control.lost)
+        assert prover.journal.trouble == "session_lost"
+
+
+def test_late_moves_are_refused_and_a_late_proof_completes_its_partition(database: Database, tmp_path: Path) -> None:
+    job = submit_one(database, partitions=2)
+    with running(database, tmp_path / "a", "a") as a, running(database, tmp_path / "b", "b") as b:
+        start_one(a, job)
+        assert expire(database, a) == 1
+        (again,) = b.take()
+        assert again.proofs == {0: PROOF} and again.attempts[1].state == "lost" and again.losses == 1
+        b.tracker.job_loading(job)
+        b.tracker.job_running(job)
+        key = b.tracker.new_attempt(job, 1)
+        assert key.number == 2
+        # the old session did not hear of its loss: its proof is good, its states are not
+        old = AttemptKey(job, 1, 1)
+        a.tracker.handoff(old)
+        a.journal.put_proof(job, 1, 1, PROOF)
+        a.tracker.partition_gpu_end(old)
+        a.tracker.job_assembling(job)
+        a.journal.put_delivery(job, b"from the dead")
+        a.journal.flush()
+        eventually(lambda: b.control.results == [(job, 0, PROOF), (job, 1, PROOF)])
+        b.tracker.partition_skipped(key, "result_arrived")
+        b.tracker.job_assembling(job)
+        b.tracker.job_verifying(job)
+        b.journal.put_delivery(job, PROOF * 2)
+        b.tracker.job_completed(job)
+        assert b.journal.flush()
+        assert assert_fold_equals_tables(database).ended == {"window-post done": 1}
+    with database.connect(OWNER) as owner:
+        assert owner.execute("SELECT proof FROM delivery").fetchall() == [(PROOF * 2,)]
+        late = owner.execute(
+            "SELECT session_id::text, entity, new FROM anomaly WHERE code = 'stale_session' ORDER BY id"
+        )
+        assert late.fetchall()[:3] == [
+            (a.session, "attempt", "finalizing"), (a.session, "attempt", "done"), (a.session, "job", "assembling"),
+        ]  # fmt: skip
+        assert owner.execute("SELECT state FROM attempt WHERE partition = 1 ORDER BY attempt_no").fetchall() == [
+            ("lost",), ("skipped",),
+        ]  # fmt: skip
+
+
+def test_third_loss_fails_the_job(database: Database, tmp_path: Path) -> None:
+    job = submit_one(database, partitions=2)
+    with database.connect(OWNER) as owner:
+        owner.execute("UPDATE job SET losses = 2")
+    with running(database, tmp_path) as prover:
+        start_one(prover, job)
+        expire(database, prover)
+        assert assert_fold_equals_tables(database).ended == {"window-post failed": 1}
+    with database.connect(OWNER) as owner:
+        row = owner.execute("SELECT state, error_code, error_message, ended_at IS NOT NULL FROM job").fetchone()
+        assert row == ("failed", "retries_exhausted", "its session was lost 3 times", True)
+
+
+def test_a_lease_without_work_is_no_loss(database: Database, tmp_path: Path) -> None:
+    submit_one(database)
+    with running(database, tmp_path) as prover:
+        prover.take()
+        expire(database, prover)
+        with database.connect(SITE) as web:
+            assert web.execute("SELECT state, session_id, losses FROM job").fetchone() == ("queued", None, 0)
+        assert_fold_equals_tables(database)
+
+
+def test_many_observers_mark_once(database: Database, tmp_path: Path) -> None:
+    job = submit_one(database, partitions=2)
+    with running(database, tmp_path) as prover:
+        start_one(prover, job)
+        prover.journal._heartbeat._process.send_signal(19)
+        with database.connect(OWNER) as owner:
+            owner.execute("SELECT mark_lost()")
+            owner.execute("UPDATE session SET lease_until = now() - interval '1 second'")
+            watched(owner)
+
+        def look() -> int:
+            with database.connect(SITE) as web:
+                return sum(web.execute("SELECT mark_lost()").fetchone()[0] for _ in range(5))
+
+        assert sum(at_once([look] * 4)) == 1
+        prover.journal._heartbeat._process.send_signal(18)
+        assert_fold_equals_tables(database)
+
+
+def test_nobody_expires_before_a_whole_lease_was_watched(database: Database, tmp_path: Path) -> None:
+    """The observers, or the database, were away: nobody could renew. The first look only begins the watch."""
+    with running(database, tmp_path) as prover, database.connect(OWNER) as owner:
+        prover.journal._heartbeat._process.send_signal(19)
+        owner.execute("UPDATE session SET lease_until = now() - interval '1 hour' WHERE id = %s", [prover.session])
+        owner.execute("UPDATE session SET heartbeat_at = now() - interval '7 seconds' WHERE prover = 'site'")
+        assert owner.execute("SELECT mark_lost()").fetchone() == (0,)
+        (left,) = owner.execute("SELECT lease_until - now() FROM session WHERE prover = 'site'").fetchone()
+        assert 11 < left.total_seconds() <= 12
+        assert owner.execute("SELECT mark_lost()").fetchone() == (0,)
+        watched(owner)
+        assert owner.execute("SELECT mark_lost()").fetchone() == (1,)
+        prover.journal._heartbeat._process.send_signal(18)
+
+
+def test_nobody_expires_soon_after_the_database_came_back(own_server: Database, tmp_path: Path) -> None:
+    with running(own_server, tmp_path) as prover:
+        prover.journal._heartbeat._process.send_signal(19)
+        own_server.server.kill()
+        own_server.server.start()
+        with own_server.connect(OWNER) as owner:
+            owner.execute("UPDATE session SET lease_until = now() - interval '1 hour' WHERE id = %s", [prover.session])
+            owner.execute("SELECT mark_lost()")
+            watched(owner)
+            assert owner.execute("SELECT mark_lost()").fetchone() == (0,)
+        prover.journal._heartbeat._process.send_signal(18)
