@@ -68,3 +68,9 @@ def cache_directory(name: str) -> Path | None:
     except OSError:
         return None
     return directory if os.access(directory, os.W_OK) else None
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """--database URL."""
+    url = os.environ.get("DATABASE_URL") or "postgresql:///cuzk"
+    parser.add_argument("--database", metavar="URL", default=url, help="default: DATABASE_URL, else postgresql:///cuzk")

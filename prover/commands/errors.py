@@ -57,7 +57,14 @@ def catalogue() -> dict[str, type[CuzkError]]:
     for module in pkgutil.walk_packages(prover.__path__, "prover."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return dict(sorted((error.code, error) for error in _subclasses(CuzkError) if "code" in vars(error)))
+    return {error.code: error for error in sorted(all_errors(), key=lambda error: error.code)}
+
+
+def all_errors() -> Iterator[type[CuzkError]]:
+    """The error classes of the prover that have a code of their own, as far as they are imported."""
+    return (
+        error for error in _subclasses(CuzkError) if error.__module__.startswith("prover.") and "code" in vars(error)
+    )
 
 
 def meaning(error: type[CuzkError]) -> str:

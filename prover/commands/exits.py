@@ -30,7 +30,16 @@ MEANINGS = {
     Exit.INTERNAL: "an error that cuzk does not know: please report it",
     Exit.INTERRUPTED: "stopped by Ctrl-C",
 }
-_UNAVAILABLE_CODES = frozenset({"file_unwritable", "key_write_failed", "platform_unavailable"})
+_UNAVAILABLE_CODES = frozenset(
+    {
+        "database_away",
+        "database_unusable",
+        "file_unwritable",
+        "key_write_failed",
+        "platform_unavailable",
+        "waited_too_long",
+    }
+)
 _KEY_CODES = frozenset({"key_damaged", "key_mismatch", "key_not_found", "key_exists"})
 
 

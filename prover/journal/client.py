@@ -1,0 +1,156 @@
+"""What a submitter does with the database: submit a request, wait for its job, fetch the proof."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from prover.errors import CuzkError
+from prover.filecoin.request import ProofRequest
+from prover.states import JOB_ENDS, Job
+
+from .connection import connect, is_away
+from .errors import DatabaseAway, RequestConflict
+
+LOOK_EVERY_S = 1.0  # also when nobody notifies
+_SUBMIT = """
+SELECT outcome, job::text, number, state, digest
+FROM submit_job(%s, %s, %s, %s, %s, %s, NULL, %s, %s, %s, %s, %s, %s)
+"""
+_JOB = """
+SELECT id::text, number, state, partitions, partitions_done, local_keys, error_code, error_message
+FROM job WHERE id = %s
+"""
+
+
+class DatabaseUnusable(CuzkError):
+    """The database has not cuzk's tables, or this login may not use them."""
+
+    code = "database_unusable"
+
+
+class JobUnknown(CuzkError):
+    """There is no such job, or no proof of it."""
+
+    code = "job_unknown"
+
+
+class WaitedTooLong(CuzkError):
+    """The job did not end in the time that was given; it goes on."""
+
+    code = "waited_too_long"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job of a request; `created` is False when it was there already."""
+
+    job: str
+    number: int
+    state: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """What a submitter sees of a job."""
+
+    job: str
+    number: int
+    state: str
+    partitions: int
+    partitions_done: int
+    local_keys: bool | None
+    error_code: str | None
+    error_message: str | None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in JOB_ENDS
+
+    @property
+    def done(self) -> bool:
+        return self.state == Job.DONE
+
+
+class Client:
+    """A connection that is made when it is needed. Raises DatabaseAway or DatabaseUnusable."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def close(self) -> None:
+        """Also when it is not open."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def submit(self, request: ProofRequest, by: str) -> Submitted:
+        """Queue a request, or find its live or completed job. Raises RequestConflict for another content."""
+        values = [
+            request.request_id, request.digest, request.kind.value, request.sector_size, request.registered_proof,
+            int(request.priority), request.miner_id, request.sector_number, request.partition_index,
+            request.partition_count, by, request.canonical,
+        ]  # fmt: skip
+        outcome, job, number, state, digest = self._row(_SUBMIT, values)
+        if outcome == "conflict":
+            text = f"job {number} has this id and proves content {bytes(digest).hex()}, not {request.digest.hex()}"
+            raise RequestConflict(f"{text}; give the request another id", field="request_id")
+        return Submitted(job, number, state, outcome == "created")
+
+    def job(self, job: str) -> JobRow:
+        """The job as it is now. Raises JobUnknown."""
+        return JobRow(*self._row(_JOB, [job]))
+
+    def wait(self, job: str, timeout: float | None = None, on_look: Callable[[JobRow], None] | None = None) -> JobRow:
+        """The job once it has ended; outages of the database are waited through. Raises WaitedTooLong."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with suppress(DatabaseAway):
+                row = self.job(job)
+                if on_look is not None:
+                    on_look(row)
+                if row.ended:
+                    return row
+            if until is not None and time.monotonic() > until:
+                raise WaitedTooLong(f"job {job} has not ended after {timeout:g} s")
+            self._sleep(until)
+
+    def proof(self, job: str) -> bytes:
+        """The delivered proof, 192 bytes a partition. Raises JobUnknown."""
+        return bytes(self._row("SELECT proof FROM delivery WHERE job_id = %s", [job])[0])
+
+    def _row(self, query: str, values: list[Any]) -> tuple[Any, ...]:
+        with self._open() as connection:
+            row: tuple[Any, ...] | None = connection.execute(query, values).fetchone()
+        if row is None:
+            raise JobUnknown(str(values[0]))
+        return row
+
+    def _sleep(self, until: float | None) -> None:
+        """Until something happens anywhere, or the next look is due."""
+        pause = LOOK_EVERY_S if until is None else max(0.0, min(LOOK_EVERY_S, until - time.monotonic()))
+        try:
+            with self._open() as connection:
+                connection.execute("LISTEN cuzk")
+                for _ in connection.notifies(timeout=pause, stop_after=1):
+                    time.sleep(min(0.05, pause))
+        except DatabaseAway:
+            time.sleep(pause)
+
+    @contextmanager
+    def _open(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            if self._connection is None or self._connection.broken:
+                self._connection = connect(self._url, "cuzk submit")
+            yield self._connection
+        except psycopg.Error as error:
+            self.close()
+            text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise (DatabaseAway(text) if is_away(error) else DatabaseUnusable(text)) from error
