@@ -97,6 +97,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
+DATETIME_FORMAT = "Y-m-d H:i:s \\U\\T\\C"  # of the admin
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = os.environ.get("CUZK_STATIC_ROOT")  # only for `collectstatic`, where another server hands files out

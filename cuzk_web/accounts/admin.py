@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
+
+from cuzk_web.readonly import ReadOnly, one_of
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -55,30 +57,11 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]  # takes no parameter w
         return False
 
 
-if TYPE_CHECKING:  # the class takes no parameter when it runs
-    Base = admin.ModelAdmin[LogEntry]
-else:
-    Base = admin.ModelAdmin
-
-
 @admin.register(LogEntry)
-class LogEntryAdmin(Base):
+class LogEntryAdmin(ReadOnly):
     """The audit: who did what in the admin, and who commanded which worker."""
 
     list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
-    list_filter = ("action_flag", "content_type")
+    list_filter = (one_of("action_flag", {1: "addition", 2: "change", 3: "deletion"}),)
     search_fields = ("=object_id", "=user__username")
     list_select_related = ("user", "content_type")
-    show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never."""
-        return False

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
-from django.core.paginator import Paginator
-from django.db.models import BooleanField, ExpressionWrapper, Model, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
@@ -16,64 +15,13 @@ from django.utils.safestring import SafeString
 
 from cuzk_web import formats
 from cuzk_web.accounts.roles import MAY_COMMAND, allowed
-from cuzk_web.live.labels import kind_name, shown
+from cuzk_web.live.labels import KINDS, kind_name
+from cuzk_web.readonly import ReadOnly, badge, label, one_of
+from prover import states
 from prover.errors import CuzkError
 
 from . import commands
 from .models import Anomaly, Attempt, Command, Device, Job, Session, Worker
-
-ROWS = 5000  # that can be paged through; older ones by filters and search
-
-
-class FixedCountPaginator(Paginator):  # type: ignore[type-arg]  # takes no parameter when it runs
-    """Never counts: a table of a year would take seconds."""
-
-    @property
-    def count(self) -> int:
-        """As many rows as can be paged through."""
-        return ROWS
-
-
-def badge(state: str) -> SafeString:
-    """A state as on every page."""
-    return format_html('<span class="badge" data-state="{}">{}</span>', state, state.replace("_", " "))
-
-
-def label(text: str) -> SafeString:
-    """An id, never cut: the whole in the title."""
-    return format_html('<span class="label" title="{}">{}</span>', text, shown(text))
-
-
-if TYPE_CHECKING:  # the class takes no parameter when it runs
-    Base = admin.ModelAdmin[Model]
-else:
-    Base = admin.ModelAdmin
-
-
-class ReadOnly(Base):
-    """A table that is not the web's: no adding, changing or deleting, and no count."""
-
-    paginator = FixedCountPaginator
-    show_full_result_count = False
-    list_per_page = 50
-    actions: Any = []
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
-
-    @admin.display(description="state", ordering="state")
-    def badge(self, row: Any) -> SafeString:
-        """The state."""
-        return badge(row.state)
 
 
 @admin.register(Session)
@@ -81,7 +29,7 @@ class SessionAdmin(ReadOnly):
     """Lives of provers."""
 
     list_display = ("id", "prover", "badge", "host", "pid", "version", "started_at", "heartbeat_at", "ended_at")
-    list_filter = ("state",)
+    list_filter = (one_of("state", states.Lifecycle),)
     search_fields = ("prover", "host")
     ordering = ("-started_at",)
 
@@ -104,7 +52,7 @@ class JobAdmin(ReadOnly):
     """Jobs; the history has the better list."""
 
     list_display = ("number", "request", "kind_name", "badge", "priority", "submitted_by", "submitted_at", "error_code")
-    list_filter = ("kind", "state", "priority")
+    list_filter = (one_of("kind", KINDS), one_of("state", states.Job), one_of("priority", formats.PRIORITIES))
     search_fields = ("=id", "=request_id")
     ordering = ("-number",)
     exclude = ("request_digest",)
@@ -126,7 +74,7 @@ class AttemptAdmin(ReadOnly):
     """Attempts at partitions."""
 
     list_display = ("attempt", "badge", "worker_id", "state_at", "reason")
-    list_filter = ("state",)
+    list_filter = (one_of("state", states.Attempt),)
     search_fields = ("=job__id", "=worker__id")
     ordering = ("-state_at",)
 
@@ -141,7 +89,7 @@ class AnomalyAdmin(ReadOnly):
     """Moves that were refused."""
 
     list_display = ("id", "at", "code", "entity", "what", "old", "new")
-    list_filter = ("code",)
+    list_filter = (one_of("code", states.Anomaly),)
     search_fields = ("=entity_id",)
     ordering = ("-id",)
 
@@ -156,7 +104,7 @@ class CommandAdmin(ReadOnly):
     """What was asked, by whom, and what came of it."""
 
     list_display = ("requested_at", "action", "what", "badge", "requested_by_name", "answered_at", "outcome")
-    list_filter = ("action", "state", "prover")
+    list_filter = (one_of("action", (*commands.ACTIONS, "cancel")), one_of("state", states.Command))
     search_fields = ("=target", "=requested_by_name")
     ordering = ("-requested_at",)
 
@@ -171,7 +119,7 @@ def asks(action: str, words: str) -> Callable[..., Any]:
 
     @admin.action(description=words, permissions=["command"])
     def act(model_admin: WorkerAdmin, request: HttpRequest, workers: QuerySet[Worker]) -> HttpResponse | None:
-        if action in commands.DESTRUCTIVE and "confirmed" not in request.POST:
+        if action in commands.CONFIRMED and "confirmed" not in request.POST:
             return model_admin.confirmation(request, workers, action)
         for worker in workers:
             model_admin.ask(request, worker, action)
@@ -186,13 +134,13 @@ class WorkerAdmin(ReadOnly):
     """Workers, and what can be asked of them."""
 
     list_display = ("display", "id", "badge", "wish", "admin_by", "admin_at", "last_command", "device_id")
-    list_filter = ("state", "admin", "prover")
+    list_filter = (one_of("state", states.Lifecycle), one_of("admin", states.Admin), "prover")
     search_fields = ("=id", "prover")
     ordering = ("prover", "ordinal", "sub_id")
     actions = [
-        asks("pause", "Pause: finish what runs, take nothing new"),
+        asks("pause", "Pause: take nothing new"),
         asks("resume", "Resume: take work again"),
-        asks("drain", "Drain: finish what runs, then stop"),
+        asks("drain", "Drain: finish what runs, take nothing new until resumed"),
     ]
 
     def has_command_permission(self, request: HttpRequest) -> bool:

@@ -22,7 +22,7 @@ from .models import Command, Worker
 
 #: action -> the administrative state that it asks for
 ACTIONS = {"pause": Admin.PAUSED, "resume": Admin.ENABLED, "drain": Admin.DRAINING}
-DESTRUCTIVE = frozenset({"drain"})  # the worker ends: only a restart of the prover brings it back
+CONFIRMED = frozenset({"drain"})  # asked once more in the admin: it is how a machine is emptied
 OPEN = (CommandState.PENDING.value, CommandState.TAKEN.value)
 
 

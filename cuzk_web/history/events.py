@@ -13,7 +13,7 @@ from cuzk_web.fleet.models import Transition
 
 from .filters import MAX_NUMBER, InvalidFilter
 
-PAGE = 100  # events
+PAGE = 50  # events
 _LAST_US = 7_258_118_400_000_000  # the year 2200
 
 

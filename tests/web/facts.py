@@ -43,7 +43,7 @@ def job(**fields: Any) -> Job:
     defaults: dict[str, Any] = {
         "request_id": f"wdpost-1000-0-{number}", "request_digest": bytes(32), "kind": "window-post",
         "sector_size": 2048, "registered_proof": 10, "priority": 3, "miner_id": 1000, "partitions": 1,
-        "submitted_by": "olga", "submitted_at": START, "state_at": START,
+        "submitted_by": "olga", "submitted_at": START, "state": "queued", "state_at": START,
     }  # fmt: skip
     return Job.objects.create(number=number, **(defaults | fields))
 
