@@ -275,6 +275,7 @@ class Anomaly(models.Model):
 
     class Meta:
         db_table = "anomaly"
+        verbose_name_plural = "anomalies"
         constraints = [models.UniqueConstraint(fields=["session", "number"], name="anomaly_number")]
 
 

@@ -108,3 +108,29 @@ def test_an_administrator_cannot_touch_a_superuser(login: Login) -> None:
 def test_accounts_and_audit_are_for_administrators(login: Login, page: str) -> None:
     assert login("ada").get(page).status_code == 200
     assert login("olga").get(page).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "query", ["q=x", "q=%00", "q=%27", "state=nonsense", "state=online&p=2", "p=99999", "p=x", "o=9.9"]
+)
+def test_odd_addresses_break_nothing(login: Login, query: str) -> None:
+    some_rows()
+    browser = login("ada")
+    for model in MODELS:
+        assert browser.get(f"{url(model, 'changelist')}?{query}", follow=True).status_code == 200, model
+
+
+def test_a_list_is_paged_without_a_count(login: Login) -> None:
+    for number in range(1, 103):
+        job(number=number)
+    browser = login("ada")
+    first = browser.get(url(Job, "changelist")).content.decode()
+    last = browser.get(url(Job, "changelist") + "?p=3").content.decode()
+    assert "?p=2" in first and "Newer" not in first and "results" not in first
+    assert "?p=2" in last and "Older" not in last
+    assert ">1</a>" in last and ">102</a>" in first
+
+
+def test_times_say_that_they_are_utc(login: Login) -> None:
+    done_job()
+    assert "2026-11-30 08:00:00 UTC" in login("ada").get(url(Job, "changelist")).content.decode()

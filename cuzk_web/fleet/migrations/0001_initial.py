@@ -214,6 +214,7 @@ class Migration(migrations.Migration):
                 ('session', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='fleet.session')),
             ],
             options={
+                'verbose_name_plural': 'anomalies',
                 'db_table': 'anomaly',
             },
         ),
