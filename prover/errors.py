@@ -47,6 +47,18 @@ class RequestTooLarge(InvalidInput):
     code = "request_too_large"
 
 
+class RequestConflict(InvalidInput):
+    """A job with this request id and another content is there already."""
+
+    code = "request_conflict"
+
+
+class CommandRefused(CuzkError):
+    """The command cannot be executed."""
+
+    code = "command_refused"
+
+
 class InternalError(CuzkError):
     """The prover met an error it does not know; the log has the details."""
 

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
-from prover.errors import CuzkError
+from prover.errors import CommandRefused, CuzkError
 from prover.states import Admin, Entity, Lifecycle, legal
 from prover.states import Command as CommandState
 
@@ -24,12 +24,6 @@ from .models import Command, Worker
 ACTIONS = {"pause": Admin.PAUSED, "resume": Admin.ENABLED, "drain": Admin.DRAINING}
 CONFIRMED = frozenset({"drain"})  # asked once more in the admin: it is how a machine is emptied
 OPEN = (CommandState.PENDING.value, CommandState.TAKEN.value)
-
-
-class CommandRefused(CuzkError):
-    """The worker cannot be asked for this now."""
-
-    code = "command_refused"
 
 
 class UnknownWorker(CuzkError):

@@ -5,12 +5,6 @@ from __future__ import annotations
 from prover.errors import CuzkError
 
 
-class RequestConflict(CuzkError):
-    """A job with this request id exists, and it proves something else."""
-
-    code = "request_conflict"
-
-
 class QuotaExceeded(CuzkError):
     """The account has used up what it may submit."""
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from django.db import connection, transaction
 
+from prover.errors import RequestConflict
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 from prover.filecoin.request import ProofRequest, parse_json, parse_message
 
 from . import quota
-from .errors import RequestConflict
 
 _SUBMIT = """
 SELECT outcome, job, number, digest

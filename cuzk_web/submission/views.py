@@ -16,11 +16,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from cuzk_web.accounts.roles import MAY_SUBMIT, allowed
-from prover.errors import CuzkError
+from prover.errors import CuzkError, RequestConflict
 
 from . import quota
 from .child import Reported, admit_file
-from .errors import QuotaExceeded, RequestConflict, SubmissionBusy, SubmissionFailed
+from .errors import QuotaExceeded, SubmissionBusy, SubmissionFailed
 from .forms import FileForm, SampleForm
 from .intake import Admitted, Submitter, admit
 from .samples import SAMPLES

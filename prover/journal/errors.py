@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from prover.errors import CuzkError, InvalidInput
+from prover.errors import CuzkError, RequestConflict
+
+__all__ = ["DatabaseAway", "ProverNameTaken", "RequestConflict", "SessionLost", "SpoolFull"]
 
 
 class DatabaseAway(CuzkError):
@@ -29,9 +31,3 @@ class SpoolFull(CuzkError):
 
     code = "spool_full"
     retryable = True
-
-
-class RequestConflict(InvalidInput):
-    """A job with this request id and another content is there already."""
-
-    code = "request_conflict"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-from ..errors import CuzkError
+from ..errors import CommandRefused, CuzkError
 from ..states import Admin, Command
 from .jobs import JobBook
-from .sources import CommandRefused, EngineCommand
+from .sources import EngineCommand
 from .tracker import StatusTracker
 
 _REMEMBERED = 10_000  # executed ids: a command that is handed over again is not executed again

@@ -9,14 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..errors import CuzkError
 from ..states import JsonObject
-
-
-class CommandRefused(CuzkError):
-    """The command cannot be executed."""
-
-    code = "command_refused"
 
 
 @dataclass(frozen=True, slots=True)
