@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from channels.auth import get_user
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
+from django.contrib.sessions.backends.base import SessionBase
 from django.http.request import validate_host
 
 from .hub import Hub, hub
@@ -77,7 +79,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def refusal(self) -> CloseCode | None:
         """Why this person may not look, by their login as it is now."""
         self.checked_at = time.monotonic()
-        user = await get_user(self.scope)
+        # the session of the scope remembers what it read first; a logout shows only in a fresh one
+        session = type_of_sessions()(self.scope["session"].session_key)
+        user = await get_user({**self.scope, "session": session})
         if not user.is_authenticated:
             return CloseCode.NOT_LOGGED_IN
         allowed = await database_sync_to_async(user.has_perm)(PERMISSION)
@@ -85,6 +89,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     async def _send_text(self, text: str) -> None:
         await self.base_send({"type": "websocket.send", "text": text})
+
+
+def type_of_sessions() -> type[SessionBase]:
+    """The class of the sessions that this site uses."""
+    store: type[SessionBase] = import_module(settings.SESSION_ENGINE).SessionStore
+    return store
 
 
 def same_origin(headers: list[tuple[bytes, bytes]]) -> bool:

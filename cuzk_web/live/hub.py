@@ -64,9 +64,13 @@ class Hub:
 
     async def stop(self) -> None:
         """End all tasks and close the connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        pending = set(self._tasks)
+        while (
+            pending
+        ):  # one cancellation may be lost: in Python 3.11 asyncio.wait_for, which psycopg uses, swallows some
+            for task in pending:
+                task.cancel()
+            _, pending = await asyncio.wait(pending, timeout=0.2)
         await self._log_reader.close()
         await self._pulse_reader.close()
 

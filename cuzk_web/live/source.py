@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -13,6 +14,8 @@ from django.db import connections
 from psycopg.conninfo import make_conninfo
 
 from .rows import COLUMNS, SITE
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -50,17 +53,30 @@ def conninfo() -> str:
     return make_conninfo(**given, application_name="cuzk hub", connect_timeout=CONNECT_S)
 
 
-async def connect() -> psycopg.AsyncConnection[tuple[Any, ...]]:
-    """A connection of one's own, in autocommit, that no statement can hold for long."""
+async def connect() -> Connection:
+    """A connection of one's own, in autocommit, that no statement can hold for long.
+
+    A connect that is cut off leaves the server waiting for a password for a minute: so one that was begun is finished,
+    and closed when nobody wants it any more.
+    """
     options = f"-c statement_timeout={STATEMENT_MS} -c TimeZone=UTC"
-    return await psycopg.AsyncConnection.connect(conninfo(), autocommit=True, options=options)
+    opening = asyncio.create_task(Connection.connect(conninfo(), autocommit=True, options=options))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        while not opening.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([opening])
+        if opening.exception() is None:
+            await opening.result().close()
+        raise
 
 
 class Reader:
     """Reads heads, rows and gauges; connects again when the connection was lost (the caller sees the error once)."""
 
     def __init__(self) -> None:
-        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._connection: Connection | None = None
 
     async def heads(self) -> Heads:
         """What there is to read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,6 +18,7 @@ from prover.states import Entity, FleetState, Transition, fold, from_json
 from tests.postgres import Database
 
 from .story import SITE, Story
+from .waiting import until
 from .writer import Writer
 
 pytestmark = pytest.mark.postgres
@@ -54,13 +54,6 @@ class Page:
     @property
     def rows(self) -> list[list[Any]]:
         return [row for frame in self.frames for row in frame.get("rows", [])]
-
-
-async def until(condition: Callable[[], bool], seconds: float = 8.0) -> None:
-    """Wait for it; fail if it does not come true."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def words(state: FleetState) -> dict[str, Any]:
@@ -217,8 +210,8 @@ async def test_a_missing_row_makes_the_hub_start_again(
     page = Page(live)
     await page.subscribe()
     owner.execute(
-        "INSERT INTO session (id, prover, state_at, times, detail, host, version, head_seq,"
-        " moved_seq, state, started_at) VALUES (%s, 'p', now(), '{}', '{}', '', '', 7, 0, 'starting', now())",
+        "INSERT INTO session (id, prover, state_at, times, detail, host, version, machine, head_seq, moved_seq, state,"
+        " started_at) VALUES (%s, 'p', now(), '{}', '{}', '', '', '', 7, 0, 'starting', now())",
         [story.session],
     )
     owner.execute("NOTIFY cuzk")

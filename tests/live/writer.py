@@ -64,8 +64,8 @@ class Writer:
         for session, t in highest.items():
             prover = "site" if session == SITE else str(t.detail.get("prover", "?"))
             self.connection.execute(
-                """INSERT INTO session (id, prover, state, state_at, started_at, head_seq, host, version, detail, times,
-                moved_seq) VALUES (%s, %s, 'online', %s, %s, %s, '', '', '{}', '{}', 0)
+                """INSERT INTO session (id, prover, state, state_at, started_at, head_seq, host, version, machine,
+                detail, times, moved_seq) VALUES (%s, %s, 'online', %s, %s, %s, '', '', '', '{}', '{}', 0)
                 ON CONFLICT (id) DO UPDATE SET head_seq = excluded.head_seq""",
                 [session, prover, at(t.at_us), at(t.at_us), t.seq],
             )
@@ -94,7 +94,7 @@ class Writer:
         d = view.detail
         ended = at(view.since_us) if view.state in ("stopped", "lost") else None
         self._upsert(
-            "session", id=key, prover=d["prover"], host=d["host"], pid=d["pid"], version=d["version"],
+            "session", id=key, prover=d["prover"], host=d["host"], pid=d["pid"], version=d["version"], machine="",
             head_seq=self.state.heads[key], started_at=at(min(view.times.values())), ended_at=ended, **mirror(view),
         )  # fmt: skip
 
