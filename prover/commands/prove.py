@@ -16,9 +16,6 @@ from .exits import Exit
 from .files import read_request, write_file
 from .terminal import Progress, warn
 
-#: tables of multiples make proofs faster, but take longer to compute than they save on a few proofs
-TABLES_PAY_FROM = 12  # partitions
-
 Prove = Callable[[PostPartition], bytes]
 
 
@@ -70,7 +67,8 @@ def _blinding(r: str | None, s: str | None) -> tuple[int | None, int | None]:
 def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tuple[int | None, int | None]) -> Prove:
     """Everything that all partitions share, loaded and compiled."""
     from prover.circuits.synthesis import Circuit
-    from prover.groth16.prover import TABLE_BYTES, ProvingKey, start
+    from prover.config import cpus
+    from prover.groth16.prover import ProvingKey, start
     from prover.groth16.store import KeyStore
 
     store, name = KeyStore(arguments.keys), request.shape.key_name
@@ -81,8 +79,7 @@ def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tupl
     parameters = store.open(name, loading)
     device = open_device(arguments)
     circuit = Circuit.load(request.shape, cache_directory("circuits"))
-    tables = TABLE_BYTES if request.partition_count >= TABLES_PAY_FROM else 0
-    key = ProvingKey(parameters, circuit.matrices, device, table_bytes=tables)
+    key = ProvingKey(parameters, circuit.matrices, device, threads=cpus())
     loading.done()
 
     def prove(partition: PostPartition) -> bytes:

@@ -1,9 +1,9 @@
-"""What a submitter does with the database: submit a request, wait for its job, fetch the proof."""
+"""What people do with the database from the command line: submit, wait, fetch the proof, look at the fleet."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ import psycopg
 
 from prover.errors import CuzkError
 from prover.filecoin.request import ProofRequest
-from prover.states import JOB_ENDS, Job
+from prover.states import JOB_ENDS, Entity, FleetState, Job, View, from_json
 
 from .connection import connect, is_away
 from .errors import DatabaseAway, RequestConflict
@@ -25,6 +25,21 @@ FROM submit_job(%s, %s, %s, %s, %s, %s, NULL, %s, %s, %s, %s, %s, %s)
 _JOB = """
 SELECT id::text, number, state, partitions, partitions_done, local_keys, error_code, error_message
 FROM job WHERE id = %s
+"""
+_SESSIONS = """
+SELECT DISTINCT ON (prover) id::text, prover, state,
+       extract(epoch FROM clock_timestamp() - heartbeat_at)::float8,
+       (SELECT gauges FROM sample WHERE session_id = session.id ORDER BY at DESC LIMIT 1)
+FROM session WHERE id <> '00000000-0000-0000-0000-000000000000'
+ORDER BY prover, started_at DESC
+"""
+_VIEWS = """
+SELECT entity, id, state, times, detail, reason, session::text, seq, job::text, partition, attempt_no, worker
+FROM mirror
+WHERE entity IN ('session', 'device', 'worker', 'admin', 'holding')
+   OR entity IN ('job', 'attempt') AND job IN (
+       SELECT id FROM job WHERE ended_at IS NULL
+       UNION SELECT job_id FROM attempt WHERE state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'lost'))
 """
 
 
@@ -78,6 +93,26 @@ class JobRow:
         return self.state == Job.DONE
 
 
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """The last session of a prover: how old its heartbeat is, on the database's clock, and its last gauges."""
+
+    session: str
+    prover: str
+    state: str
+    heartbeat_age: float | None  # seconds
+    gauges: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Everything that is open, at one moment."""
+
+    state: FleetState
+    sessions: tuple[SessionRow, ...]
+    now_us: int
+
+
 class Client:
     """A connection that is made when it is needed. Raises DatabaseAway or DatabaseUnusable."""
 
@@ -125,6 +160,19 @@ class Client:
     def proof(self, job: str) -> bytes:
         """The delivered proof, 192 bytes a partition. Raises JobUnknown."""
         return bytes(self._row("SELECT proof FROM delivery WHERE job_id = %s", [job])[0])
+
+    def fleet(self) -> Fleet:
+        """Sessions, devices, workers, keys, and the jobs that have not ended, in one consistent look."""
+        with self._open() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            sessions = tuple(SessionRow(*row) for row in connection.execute(_SESSIONS))
+            ended = dict(connection.execute("SELECT kind || ' ' || state, count FROM counter").fetchall())
+            views = connection.execute(_VIEWS).fetchall()
+            [(now_us,)] = connection.execute("SELECT to_us(clock_timestamp())").fetchall()
+        state = FleetState(ended=ended)
+        for entity, key, *fields in views:
+            state.views[Entity(entity)][key] = View(*fields)
+        return Fleet(from_json(state.to_json()), sessions, now_us)
 
     def _row(self, query: str, values: list[Any]) -> tuple[Any, ...]:
         with self._open() as connection:

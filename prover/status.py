@@ -1,0 +1,170 @@
+"""The status of one prover in the original daemon's shape (GET /status): what its panel and scripts read.
+
+The original's words come first; ours stand beside them under keys of their own: `phase`, `finalizing`, `admin`,
+`lifecycle`, `activity`, `job`, `heartbeat_age_secs`. Absent values are null. Durations that still run are counted up to
+`now_us`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prover.states import ATTEMPT_ENDS, JOB_LEASED, Attempt, Entity, FleetState, Job, View
+
+_WAITING = frozenset({Attempt.ABSENT, Attempt.PENDING, Attempt.RESERVED})
+_ON_WORKER = frozenset({Attempt.CLAIMED, Attempt.DEVICE_WAIT, Attempt.DEVICE, Attempt.FINALIZING, Attempt.FINISHING})
+#: why an attempt was skipped when the proof of its partition came from an earlier one
+RESULT_ARRIVED = "result_arrived"
+_KINDS_ENDED = {"completed": Job.DONE, "failed": Job.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The fleet at `now_us`, seen for one session; `gauges` are its last sample, the heartbeat's age is in seconds."""
+
+    state: FleetState
+    session: str
+    now_us: int
+    gauges: Mapping[str, Any]
+    heartbeat_age: float | None = None
+
+    def views(self, entity: Entity) -> Iterator[tuple[str, View]]:
+        """What this session has moved last."""
+        return ((key, view) for key, view in self.state.views[entity].items() if view.session == self.session)
+
+    def seconds_since(self, us: int | None) -> float | None:
+        """Seconds between then and now."""
+        return None if us is None else max(0, self.now_us - us) / 1e6
+
+
+def status(moment: Moment) -> dict[str, Any]:
+    """The JSON object of GET /status."""
+    session = moment.state.get(Entity.SESSION, moment.session)
+    attempts = [view for _, view in moment.views(Entity.ATTEMPT)]
+    count = {state: sum(view.state == state for view in attempts) for state in Attempt}
+    return {
+        "prover": session.detail.get("prover"),
+        "lifecycle": session.state,
+        "heartbeat_age_secs": moment.heartbeat_age,
+        "local_keys": session.detail.get("local_keys"),
+        "uptime_secs": moment.seconds_since(session.times.get("starting")) or 0.0,
+        "memory": {"total_bytes": None, "used_bytes": moment.gauges.get("rss_bytes"), "available_bytes": None},
+        "synthesis": {
+            "max_concurrent": session.detail.get("max_parallel_synthesis"),
+            "active": count[Attempt.SYNTHESIZING],
+        },
+        "pipelines": list(_pipelines(moment)),
+        "gpu_workers": sorted(_workers(moment), key=lambda worker: worker["worker_id"]),
+        "allocations": {"srs": _holdings(moment, "key:"), "pce": _holdings(moment, "program:")},
+        "counters": _counters(moment),
+        "buffers": {
+            "synth_in_flight": count[Attempt.SYNTHESIZING],
+            "provers_in_flight": count[Attempt.READY] + sum(count[state] for state in _ON_WORKER),
+            "aux_in_flight": count[Attempt.FINALIZING],
+            "shells_in_flight": count[Attempt.FINALIZING],
+            "pending_handles": count[Attempt.FINALIZING] + count[Attempt.FINISHING],
+        },
+    }
+
+
+def original_word(state: str) -> str:
+    """The original's word for the state of an attempt."""
+    if state in _WAITING:
+        return "pending"
+    if state in _ON_WORKER:
+        return "gpu"
+    return {Attempt.SYNTHESIZING: "synthesizing", Attempt.READY: "synth_done", Attempt.DONE: "done"}.get(
+        Attempt(state), "failed"
+    )
+
+
+def _pipelines(moment: Moment) -> Iterator[dict[str, Any]]:
+    """The jobs that this session has taken up."""
+    for key, job in moment.views(Entity.JOB):
+        if job.state in JOB_LEASED:
+            partitions = [_partition(moment, key, n) for n in range(job.detail.get("partitions", 0))]
+            yield {
+                "job_id": job.detail.get("request_id"),
+                "job": key,
+                "phase": job.state,
+                "proof_kind": job.detail.get("kind"),
+                "started_secs_ago": moment.seconds_since(job.times.get(Job.LOADING)),
+                "total_partitions": len(partitions),
+                "partitions_done": sum(partition["state"] == "done" for partition in partitions),
+                "partitions": partitions,
+            }
+
+
+def _partition(moment: Moment, job: str, number: int) -> dict[str, Any]:
+    """A partition shows its latest attempt."""
+    attempt_no = moment.state.latest.get(f"{job}:{number}", 0)
+    view = moment.state.get(Entity.ATTEMPT, f"{job}:{number}:{attempt_no}")
+    return {
+        "index": number,
+        "state": "done" if view.reason == RESULT_ARRIVED else original_word(view.state),
+        "phase": view.state or None,
+        "attempt": attempt_no,
+        "synth_ms": _took_ms(moment, view, Attempt.SYNTHESIZING, Attempt.READY),
+        "gpu_ms": _took_ms(moment, view, Attempt.CLAIMED, None),
+    }
+
+
+def _took_ms(moment: Moment, view: View, start: Attempt, end: Attempt | None) -> int | None:
+    """Whole milliseconds from `start` to `end`, the attempt's own end, or now; None before the start."""
+    begun = view.times.get(start)
+    if begun is None:
+        return None
+    ends = [view.times[state] for state in ({end} | ATTEMPT_ENDS if end else ATTEMPT_ENDS) if state in view.times]
+    return (min(ends, default=moment.now_us) - begun) // 1000
+
+
+def _workers(moment: Moment) -> Iterator[dict[str, Any]]:
+    for key, worker in moment.views(Entity.WORKER):
+        state = moment.state
+        front = state.front(key)
+        attempt = state.get(Entity.ATTEMPT, front) if front else View()
+        job = state.get(Entity.JOB, attempt.job) if attempt.job else View()
+        yield {
+            "worker_id": worker.detail.get("display", 0),
+            "gpu_ordinal": worker.detail.get("ordinal", 0),
+            "state": "proving" if front else "idle",
+            "current_job": job.detail.get("request_id", attempt.job),
+            "current_partition": attempt.partition,
+            "busy_secs": moment.seconds_since(state.busy_since_us(key)),
+            "id": key,
+            "phase": attempt.state or None,
+            "finalizing": list(state.finalizing(key)),
+            "activity": str(state.activity(key)),
+            "admin": str(state.admin(key)),
+            "lifecycle": worker.state,
+        }
+
+
+def _holdings(moment: Moment, kind: str) -> list[dict[str, Any]]:
+    """Keys, or compiled programs. When one was last used is not recorded, and none is evicted."""
+    return [
+        {
+            "circuit_id": view.detail.get("name"),
+            "bytes": view.detail.get("bytes"),
+            "last_used_secs_ago": None,
+            "evictable": False,
+            "phase": view.state,
+            "device": view.detail.get("device"),
+        }
+        for key, view in moment.views(Entity.HOLDING)
+        if f":{kind}" in key
+    ]
+
+
+def _counters(moment: Moment) -> dict[str, Any]:
+    """Jobs of all provers on this database that have ended, by the counters that are kept with them."""
+    found: dict[str, Any] = {}
+    for word, state in _KINDS_ENDED.items():
+        by_kind = {
+            key.rpartition(" ")[0]: count for key, count in moment.state.ended.items() if key.endswith(f" {state}")
+        }
+        found[f"total_{word}"] = sum(by_kind.values())
+        found[f"{word}_by_kind"] = by_kind
+    return {**found, "queue_depth": moment.state.gauges()["queue_depth"]}
