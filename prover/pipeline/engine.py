@@ -13,8 +13,9 @@ from ..errors import CuzkError
 from ..states import Admin, FleetState, JsonObject
 from .allocator import WorkerSlot, allocate
 from .commands import Commands
+from .crew import Crew
 from .devices import Device
-from .finalizer import FinalizerPool
+from .finalizer import TAILS_PER_WORKER, FinalizerPool
 from .jobs import JobBook
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
@@ -73,7 +74,8 @@ class Engine:
         self._places = Slots(self._lookahead)
         self._loaders = ThreadPoolExecutor(LOADERS, thread_name_prefix="loader")
         self.book = JobBook(tracker, kinds, results, self._places, self.wake, self._loaders.submit)
-        self._finalizers = FinalizerPool(self.book, max(1, len(self._worker_slots)))
+        self._crew = Crew(tracker)
+        self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
         self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
         self._workers = [self._worker(slot) for slot in self._worker_slots]
         self._commands = Commands(tracker, self.book, frozenset(w.slot.id for w in self._workers), self._recheck)
@@ -88,7 +90,7 @@ class Engine:
         if not self.options.pipeline:
             return MonolithicWorker(slot, device, self.book)
         return PipelineWorker(
-            slot, device, self.book, self._places, self._finalizers, split=self.options.split
+            slot, device, self.book, self._places, self._crew, self._finalizers, split=self.options.split
         )  # fmt: skip
 
     # -- life -------------------------------------------------------------------------------------------------------

@@ -170,7 +170,8 @@ class JobBook:
     def failed(self, task: Task, error: BaseException) -> None:
         """An attempt failed: another one is made when that may help, else the job fails."""
         run, partition = task.run, task.key.partition
-        log.warning("attempt failed", attempt=task.key.id, error=str(error), exc_info=error)
+        unknown = None if isinstance(error, CuzkError) else error  # then the log needs its traceback
+        log.warning("attempt failed", attempt=task.key.id, error=str(error), exc_info=unknown)
         with run.lock:
             if task.result_arrived:
                 self.tracker.partition_skipped(task.key, RESULT_ARRIVED)

@@ -9,6 +9,7 @@ import structlog
 
 from ..states import Admin
 from .allocator import WorkerSlot
+from .crew import Crew
 from .devices import Device, Observation
 from .finalizer import TAILS_PER_WORKER, FinalizerPool, finish
 from .jobs import RESULT_ARRIVED, JobBook, Task
@@ -42,6 +43,9 @@ class Worker:
         """Everything that this worker does for a task; whether it got something done."""
         raise NotImplementedError
 
+    def free(self) -> None:
+        """Called when its front has ended, however it did."""
+
     def close(self) -> None:
         """Take nothing more."""
         self.supervised.stop()
@@ -57,6 +61,7 @@ class Worker:
                     self.supervised.fared_well()
             finally:
                 self._observe("worker_free", task)
+                self.free()
             self._front = None
 
     def _died(self, error: BaseException) -> None:
@@ -109,9 +114,11 @@ class PipelineWorker(Worker):
     loop_name = "pipeline"
 
     def __init__(
-        self, slot: WorkerSlot, device: Device, book: JobBook, slots: Slots, finalizers: FinalizerPool, *, split: bool
-    ) -> None:
+        self, slot: WorkerSlot, device: Device, book: JobBook, slots: Slots, crew: Crew, finalizers: FinalizerPool,
+        *, split: bool,
+    ) -> None:  # fmt: skip
         super().__init__(slot, device, book)
+        self._crew = crew
         self._slots = slots
         self._finalizers = finalizers
         self._split = split
@@ -121,7 +128,15 @@ class PipelineWorker(Worker):
         """The most urgent synthesised task, once a tail may be added."""
         if not self._tails.wait():
             return None
-        return self.book.ready.get(lambda: self.tracker.may_claim(self.slot.id))
+        task = self.book.ready.get(lambda: self._crew.may_take(self.slot))
+        self._crew.leave(self.slot)
+        self.book.ready.recheck()  # whoever gave way to this worker may take the next one
+        return task
+
+    def free(self) -> None:
+        """Its front has ended."""
+        self._crew.done(self.slot)
+        self.book.ready.recheck()
 
     def prove(self, task: Task) -> bool:
         """Claim, compute, then hand off or finish."""

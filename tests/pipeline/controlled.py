@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from prover.pipeline.allocator import DeviceInfo
@@ -232,6 +232,11 @@ class Rig:
 
         with self._said:
             assert self._said.wait_for(there, PATIENCE_S), f"{name} never became {state}: {self.states(entity, name)}"
+
+    def await_that(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition on the log holds."""
+        with self._said:
+            assert self._said.wait_for(condition, PATIENCE_S), "it never came to be"
 
     def await_attempt(self, attempt: str, state: str) -> None:
         """Wait for an attempt's state."""
