@@ -48,6 +48,7 @@ class Site:
     url: str
     database: Database
     process: subprocess.Popen[str]
+    secret: str
     lines: list[str] = field(default_factory=list)
 
     @property
@@ -70,18 +71,22 @@ def find_browser() -> str:
 
 
 @contextmanager
-def serving(database: Database, port: int = 0) -> Iterator[Site]:
+def serving(database: Database, port: int = 0, secret: str | None = None) -> Iterator[Site]:
     """Run `manage.py serve` on a database, as the web's role; it must end well when it is asked to."""
+    secret = secret or secrets.token_urlsafe()
     env = os.environ | {
         "DATABASE_URL": database.url(SITE), "DJANGO_SETTINGS_MODULE": "tests.settings",
-        "CUZK_SECRET_KEY": secrets.token_urlsafe(), "PYTHONUNBUFFERED": "1",
+        "CUZK_SECRET_KEY": secret, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1",
     }  # fmt: skip
     command = [sys.executable, "manage.py", "serve", "--port", str(port)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen(command, cwd=ROOT, env=env, **pipes)  # type: ignore[call-overload]
-    site = Site("", database, process)
+    site = Site("", database, process, secret)
+    found = threading.Event()
+    reader = threading.Thread(target=_read, args=(process.stdout, site.lines, found), daemon=True)
+    reader.start()
     try:
-        site.url = _await_url(process.stdout, site.lines)
+        site.url = _await_url(site.lines, found)
         yield site
         if process.poll() is None:
             assert site.stop() == 0, "".join(site.lines)
@@ -89,20 +94,21 @@ def serving(database: Database, port: int = 0) -> Iterator[Site]:
         if process.poll() is None:
             process.kill()
             process.wait()
+        reader.join(5)
+        process.stdout.close()
 
 
-def _await_url(output: IO[str], lines: list[str]) -> str:
-    """The URL that the process prints once it listens; the rest of its output is kept."""
-    found = threading.Event()
+def _read(output: IO[str], lines: list[str], found: threading.Event) -> None:
+    """Keep what the process prints; its URL, or its end, is found."""
+    for line in output:
+        lines.append(line)
+        if line.startswith("serving "):
+            found.set()
+    found.set()
 
-    def read() -> None:
-        for line in output:
-            lines.append(line)
-            if line.startswith("serving "):
-                found.set()
-        found.set()
 
-    threading.Thread(target=read, daemon=True).start()
+def _await_url(lines: list[str], found: threading.Event) -> str:
+    """The URL that the process prints once it listens."""
     found.wait(START_S)
     urls = [match[1] for line in lines if (match := re.match(r"serving (\S+)", line))]
     assert urls, "the site did not start:\n" + "".join(lines)

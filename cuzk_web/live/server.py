@@ -25,6 +25,16 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
         endpoints = build_endpoint_description_strings(host=host, port=port)
         super().__init__(streamed(application), endpoints, ready_callable=self._begin, server_name="cuzk")
 
+    def run(self) -> None:
+        """Serve until a signal, then end every task: one that is collected with the interpreter may crash it."""
+        super().run()
+        loop = self._loop
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+
     def listen_success(self, port: Any) -> None:
         """The port is ours."""
         super().listen_success(port)
@@ -45,8 +55,12 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
         return defer.Deferred.fromFuture(self._task(_stop()))
 
     def _task(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._loop.create_task(job)
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
         loop: asyncio.AbstractEventLoop = reactor._asyncioEventloop
-        return loop.create_task(job)
+        return loop
 
 
 async def _start() -> None:

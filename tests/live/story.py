@@ -86,6 +86,16 @@ class Story:
         apply(self.state, t)
         self.told.append(t)
 
+    def move_job(self, job: str, new: str) -> None:
+        """One move by hand, a millisecond later."""
+        self.now_us += 1000
+        self.move(Entity.JOB, job, new, job=job)
+
+    def move_attempt(self, job: str, partition: int, new: str, worker: str | None = None) -> None:
+        """One move by hand of a partition's first attempt, a millisecond later."""
+        self.now_us += 1000
+        self._attempt(job, partition, new, no=1, worker=worker)
+
     def after(self, seconds: float, what: Callable[[], None]) -> None:
         self._counter += 1
         heapq.heappush(self._events, (self.now_us + int(seconds * SECOND), self._counter, what))
