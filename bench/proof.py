@@ -13,7 +13,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,34 +35,43 @@ def main() -> None:
 
 def _measure(kind: str, program: Path | None) -> tuple[dict[str, Any], dict[str, Any] | None]:
     with tempfile.TemporaryDirectory(prefix="cuzk-bench-") as cache:
-        made = _run(kind, "setup", cache)
+        first = _run(kind, "setup", cache)
+        ours = _run(kind, "setup", cache)
+        ours["first_setup_s"] = first["setup_s"]
         shutil.rmtree(cache)
-        cold = _run(kind, "compile", cache)
+        ours["cold_s"] = _run(kind, "load", cache)["compile_s"]
+        theirs = [_peer(program, kind, 0)] if program else []
         with _session(kind, cache) as ask:
-            ours = {**ask("ready"), "cold": cold, "setup_s": made["setup_s"], "proofs": []}
-            theirs: list[dict[str, Any]] = []
-            for i in range(PROOFS):
-                ours["proofs"].append(ask("prove"))
-                if program:
-                    theirs.append(_peer_once(program, kind, setup=i == 0))
+            ours |= ask("load")
+            ours["plain"] = [_turn(ask, kind, program, theirs) for _ in range(PROOFS)]
+            ours |= ask("tabulate")
+            ours["tables"] = [_turn(ask, kind, program, theirs) for _ in range(PROOFS)]
             ours |= ask("memory")
     return ours, _merged(theirs) if theirs else None
 
 
-def _peer_once(program: Path, kind: str, setup: bool) -> dict[str, Any]:
-    circuit, params = prove.dump_path(OUT, kind), prove.params_path(OUT, kind)
+def _turn(ask: Any, kind: str, program: Path | None, theirs: list[dict[str, Any]]) -> dict[str, Any]:
+    """One proof of ours and one of the peer."""
+    proof: dict[str, Any] = ask("prove")
+    if program:
+        theirs.append(_peer(program, kind, 1))
+    return proof
+
+
+def _peer(program: Path, kind: str, proofs: int) -> dict[str, Any]:
+    """One run of the peer: a proof, or a set-up."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = peer.measure(program, circuit, params, 1)
+    files = prove.dump_path(OUT, kind), prove.params_path(OUT, kind)
+    result = peer.measure(program, *files, proofs, setup=not proofs)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     result["cpu_s"] = [after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime]
-    if setup:
-        result["setup_s"] = peer.measure(program, circuit, params, 0, setup=True)["setup_s"]
     return result
 
 
 def _merged(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    lists = {name: [run[name][0] for run in runs] for name in ("prove_s", "verify_s", "cpu_s")}
-    return {**lists, "setup_s": runs[0]["setup_s"]}
+    """The set-up of the first run, the proofs of the others."""
+    lists = {name: [run[name][0] for run in runs[1:]] for name in ("prove_s", "verify_s", "cpu_s")}
+    return {**lists, "setup_s": [runs[0]["setup_s"]], "setup_cpu_s": runs[0]["cpu_s"]}
 
 
 def _command(kind: str, step: str, cache: str) -> list[str]:
@@ -97,34 +105,37 @@ def _session(kind: str, cache: str) -> Iterator[Any]:
 
 
 def _print(kind: str, ours: dict[str, Any], theirs: dict[str, Any] | None) -> None:
-    proofs = ours["proofs"]
-    whole = [proof["whole_s"] for proof in proofs]
-    rows = {
-        "whole proof": (whole, theirs and theirs["prove_s"]),
-        "  its CPU seconds": ([proof["cpu_s"] for proof in proofs], theirs and theirs["cpu_s"]),
-        "set-up": ([ours["setup_s"]], theirs and [theirs["setup_s"]]),
-        "verification": ([proof["verify_s"] for proof in proofs], theirs and theirs["verify_s"]),
-    }
-    print(f"\n{kind} ({time.strftime('%H:%M')})\n{'':20}{'ours':>10}{'(least)':>10}{'bellperson':>12}{'ratio':>8}")
-    for name, (mine, other) in rows.items():
-        line = f"{name:20}{statistics.median(mine):10.4f}{min(mine):10.4f}"
-        if other:
-            line += f"{statistics.median(other):12.4f}{statistics.median(mine) / statistics.median(other):8.2f}"
-        print(line)
-    _print_parts(ours)
+    peers = theirs or {}
+    head = ("ours", "(least)", "bellperson", "ratio") if theirs else ("ours", "(least)")
+    print(f"\n{kind:24}" + "".join(f"{word:>12}" for word in head))
+    for words, proofs in (("", ours["plain"]), (", tables", ours["tables"])):
+        _row(f"whole proof{words}", [proof["whole_s"] for proof in proofs], peers.get("prove_s"))
+        _row(f"its CPU seconds{words}", [proof["cpu_s"] for proof in proofs], peers.get("cpu_s"))
+    _row("verification", [proof["verify_s"] for proof in ours["plain"]], peers.get("verify_s"))
+    _row("set-up", [ours["setup_s"]], peers.get("setup_s"))
+    _row("its CPU seconds", [ours["setup_cpu_s"]], peers.get("setup_cpu_s"))
+    _print_parts("parts", ours["plain"])
+    _print_parts("parts with tables", ours["tables"])
+    print(f"the first set-up, compilation included, {ours['first_setup_s']:.1f}")
+    print(f"compiled in {ours['cold_s']:.1f} at first, in {ours['compile_s']:.1f} from the disk cache")
+    print(f"key mapped and digested in {ours['open_s']:.2f}, ready in {ours['key_s']:.2f}; ", end="")
+    print(f"tables of {ours['tables_mib']:.0f} MiB in {ours['tabulate_s']:.1f}")
+    print(f"memory of the process: {ours['rss_mib']:.0f} MiB, {ours['peak_rss_mib']:.0f} at most", flush=True)
 
 
-def _print_parts(ours: dict[str, Any]) -> None:
-    proofs = ours["proofs"]
+def _row(name: str, mine: list[float], other: list[float] | None) -> None:
+    median = statistics.median(mine)
+    line = f"{name:24}{median:12.4f}{min(mine):12.4f}"
+    if other:
+        line += f"{statistics.median(other):12.4f}{median / statistics.median(other):12.2f}"
+    print(line)
+
+
+def _print_parts(words: str, proofs: list[dict[str, Any]]) -> None:
+    """Stages in brackets: those of the device phase run side by side."""
     parts = {name: statistics.median(proof["parts"][name] for proof in proofs) for name in proofs[0]["parts"]}
-    device, synthesis = parts["device"], parts["synthesis"]
-    print("parts: " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()))
-    print(f"synthesis / device {synthesis / device:.3f}")
-    print(f"compile: first {ours['cold']['compile_s']:.1f}, from the disk cache {ours['compile_s']:.1f}")
-    print(
-        f"key: map and check {ours['open_s']:.2f}, make ready {ours['key_s']:.2f}, tables {ours['tables_mib']:.0f} MiB"
-    )
-    print(f"memory of the process: {ours['rss_mib']:.0f} MiB now, {ours['peak_rss_mib']:.0f} at most")
+    print(f"{words}: " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()), end="; ")
+    print(f"synthesis / device {parts['synthesis'] / parts['device']:.2f}")
 
 
 if __name__ == "__main__":

@@ -47,12 +47,6 @@ class ScalarsInvalid(InvalidInput):
     code = "scalars_invalid"
 
 
-class WitnessInvalid(CuzkError):
-    """The witness does not satisfy the circuit's constraints."""
-
-    code = "witness_invalid"
-
-
 class KeyWriteFailed(CuzkError):
     """A key file cannot be written."""
 
