@@ -46,17 +46,16 @@ def cut(entries: Entries, sizes: Ints) -> Runs:
     return Runs(entries, bucket[order], (first[bucket] + piece * LONGEST)[order], length[order])
 
 
-def task_width(group: Group, count: int, threads: int) -> int:
-    """Lanes of one task of `count`: a full batch, or less where that would leave threads idle."""
-    width = lanes.lane_count(group)
+def task_width(width: int, batch: int, count: int, threads: int) -> int:
+    """Lanes of one task of `count`: a full batch of tiles of `width`, or less where that would leave threads idle."""
     own = -(-count // (width * max(threads, 1)))
-    return width * min(max(own, 1), tiles().batch)
+    return width * min(max(own, 1), batch)
 
 
 def add_runs(table: Table, runs: Runs, threads: int = 1) -> Rows:
     """The sum of each run: projective rows float32[runs, columns]."""
     out = np.empty((len(runs.bucket), table.group.columns), np.float32)
-    width = task_width(table.group, len(out), threads)
+    width = task_width(lanes.lane_count(table.group), tiles().batch, len(out), threads)
 
     def work(first: int) -> None:
         part = slice(first, first + width)
@@ -94,18 +93,22 @@ def _choose(chosen: Entries, entries: Entries, start: Ints, length: Ints, done: 
     return counts
 
 
-def fold(group: Group, bucket: Ints, sums: Rows, threads: int = 1) -> tuple[Ints, Rows]:
-    """Add up the runs of one bucket, in pairs, until each bucket has one sum: (buckets, rows)."""
-    while np.bincount(bucket, minlength=1).max() > 1:
-        order = np.argsort(bucket, kind="stable")
-        bucket, sums = bucket[order], sums[order]
-        fresh = np.append(True, bucket[1:] != bucket[:-1])
-        place = np.arange(len(bucket)) - np.maximum.accumulate(np.where(fresh, np.arange(len(bucket)), 0))
+def fold(group: Group, bucket: Ints, sums: Rows, threads: int = 1) -> Ints:
+    """Add up the runs of one bucket, in pairs, in place, until each bucket has one sum; the rows that hold these
+    sums."""
+    shared = np.flatnonzero(np.bincount(bucket, minlength=1)[bucket] > 1)
+    alone = np.ones(len(bucket), bool)
+    alone[shared] = False
+    rows = shared[np.argsort(bucket[shared], kind="stable")]
+    while True:
+        fresh = np.ones(len(rows), bool)
+        fresh[1:] = bucket[rows[1:]] != bucket[rows[:-1]]
+        if fresh.all():
+            return np.append(np.flatnonzero(alone), rows)
+        place = np.arange(len(rows)) - np.maximum.accumulate(np.where(fresh, np.arange(len(rows)), 0))
         right = np.flatnonzero(place % 2)
-        sums[right - 1] = add_rows(group, sums[right - 1], sums[right], threads)
-        kept = place % 2 == 0
-        bucket, sums = bucket[kept], sums[kept]
-    return bucket, sums
+        sums[rows[right - 1]] = add_rows(group, sums[rows[right - 1]], sums[rows[right]], threads)
+        rows = rows[place % 2 == 0]
 
 
 def add_rows(group: Group, left: Rows, right: Rows, threads: int) -> Rows:

@@ -235,9 +235,8 @@ def _tiled(
     out = np.empty((rows, count), np.float32)
 
     def work(start: int) -> None:
-        parts = [
-            np.take(a, range(start, min(start + width, count)), axis) for a, axis in zip(arrays, axes, strict=False)
-        ]
+        part = slice(start, start + width)
+        parts = [a[part] if axis == 0 else a[:, part] for a, axis in zip(arrays, axes, strict=False)]
         padded = [_pad(p, width, axis) for p, axis in zip(parts, axes, strict=False)]
         result = np.asarray(program(*padded, field=field))
         out[:, start : start + width] = result[:, : min(width, count - start)]

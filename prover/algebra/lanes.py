@@ -31,6 +31,11 @@ def lane_count(group: Group) -> int:
     return tiles().lanes // group.degree
 
 
+def sums_lane_count(group: Group) -> int:
+    """Lanes of a tile of running sums, which keep two points each: half as many, in twice as many tiles a batch."""
+    return lane_count(group) // 2
+
+
 def columns(rows: jax.Array, coordinates: int, degree: int) -> jax.Array:
     """Rows [L, 2k * coordinates * e] -> float64[2k, coordinates, e, L]."""
     return rows.T.reshape(2 * FP.k, coordinates, degree, -1).astype(jnp.float64)
@@ -43,8 +48,8 @@ def to_rows(points: jax.Array) -> jax.Array:
 
 @functools.lru_cache(maxsize=16)
 def identities(group: Group, kinds: int, device: jax.Device | None) -> jax.Array:
-    """A batch of lanes that have added nothing yet, on the device: float64[B, kinds, 2k, 3, e, L]."""
-    shape = (tiles().batch, kinds, *group.identity.shape[:3], lane_count(group))
+    """A batch of lanes that have added nothing yet, on the device: float64[kinds * B, kinds, 2k, 3, e, L / kinds]."""
+    shape = (kinds * tiles().batch, kinds, *group.identity.shape[:3], lane_count(group) // kinds)
     result: jax.Array = jax.device_put(np.broadcast_to(group.identity, shape).copy(), device)
     return result
 
@@ -94,13 +99,15 @@ def add_steps(
 def running_sums(state: jax.Array, rows: jax.Array, steps: jax.Array, group: Group) -> tuple[jax.Array, jax.Array]:
     """Running sums: (state, the sums as projective rows).
 
-    state float64[B, 2, 2k, 3, e, L] holds, of the points seen so far, their sum and the sum of their places, the last
-    one having place 0. rows float32[B, S, L, columns] are projective; tile t takes the first steps[t].
+    state float64[2B, 2, 2k, 3, e, L / 2] holds, of the points seen so far, their sum and the sum of their places, the
+    last one having place 0. rows float32[2B, S, L / 2, columns] are projective; tile t takes the first steps[t].
     """
 
     def step(t: jax.Array, s: jax.Array, lanes: jax.Array) -> jax.Array:
-        weighted = curve.add(lanes[1], lanes[0])
-        return jnp.stack([curve.add(lanes[0], columns(rows[t, s], 3, group.degree)), weighted])
+        # one addition after the other, so that the cache holds one's intermediates at a time
+        both = (lanes[0], curve.add(lanes[1], lanes[0]))
+        plain, weighted = lax.optimization_barrier(both)  # type: ignore[no-untyped-call]
+        return jnp.stack([curve.add(plain, columns(rows[t, s], 3, group.degree)), weighted])
 
     state = _batch(state, steps, step)
     return state, _batch_rows(state)

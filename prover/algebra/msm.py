@@ -111,8 +111,10 @@ class FixedBases:
         entries, sizes = _sort(chosen, w)
         runs = buckets.cut(entries, sizes)
         sums = buckets.add_runs(self.table, runs, threads)
-        bucket, folded = buckets.fold(group, runs.bucket, sums, threads)
-        totals = reduction.weighted_sums(group, bucket, folded, w.sets, w.bits - 1, self.device, threads)
+        kept = buckets.fold(group, runs.bucket, sums, threads)
+        number = np.zeros(w.sets << (w.bits - 1), np.int64)
+        number[runs.bucket[kept]] = 1 + kept
+        totals = reduction.weighted_sums(group, number.reshape(w.sets, -1), sums, self.device, threads)
         return small.horner(totals, w.bits, group.degree)
 
 

@@ -114,21 +114,27 @@ class Domain:
 
     @functools.cached_property
     def _unscale(self) -> Residues:
-        return FR.powers(1, self.size, self._scale)
+        return self._factor(1, self._scale)
 
     @functools.cached_property
     def _unshift(self) -> Residues:
-        return FR.powers(pow(constants.GENERATOR, -1, constants.R), self.size, self._scale)
+        return self._factor(pow(constants.GENERATOR, -1, constants.R), self._scale)
 
     @functools.cached_property
     def _shift_unscale(self) -> Residues:
-        return FR.powers(constants.GENERATOR, self.size, self._scale)
+        return self._factor(constants.GENERATOR, self._scale)
 
     @functools.cached_property
     def _divide(self) -> Residues:
         """From the coset back to coefficients and divided by X^m - 1, which is constant on the coset."""
         first = self._scale * pow(self._vanishing, -1, constants.R) % constants.R
-        return FR.powers(pow(constants.GENERATOR, -1, constants.R), self.size, first)
+        return self._factor(pow(constants.GENERATOR, -1, constants.R), first)
+
+    def _factor(self, base: int, first: int) -> Residues:
+        """first * base^k, arranged as the second pass of a transform leaves its output."""
+        n1, n2 = _split(self.log2)
+        powers = FR.powers(base, self.size, first).reshape(_K2, n2, n1)
+        return np.ascontiguousarray(powers[:, _bit_reversal(n2.bit_length() - 1)])
 
     def _padded(self, values: Residues) -> Residues:
         """Zeros appended up to the domain's size."""
@@ -139,15 +145,19 @@ class Domain:
 
     def _transform(self, values: Residues, plan: _Plan, factor: Residues | None) -> Residues:
         with jax.default_device(self.device):
-            y = _transform(values, plan.roots1, plan.roots2, plan.twiddles, tile=tiles().fft)
+            y = _transform(values, plan.roots1, plan.roots2, plan.twiddles, factor, tile=tiles().fft)
         result: Residues = np.asarray(y)
-        return result if factor is None else FR.mul_arrays(result, factor)
+        return result
+
+
+def _split(log2: int) -> tuple[int, int]:
+    """(n1, n2) with n1 n2 = 2^log2."""
+    return 1 << (log2 + 1) // 2, 1 << log2 // 2
 
 
 def _plan(root: int, log2: int) -> _Plan:
-    l1 = (log2 + 1) // 2
-    n1, n2 = 1 << l1, 1 << (log2 - l1)
-    rows = [FR.powers(pow(root, _reversed(k, l1), constants.R), n2) for k in range(n1)]
+    n1, n2 = _split(log2)
+    rows = [FR.powers(pow(root, int(k), constants.R), n2) for k in _bit_reversal(n1.bit_length() - 1)]
     return _Plan(
         FR.powers(pow(root, n2, constants.R), max(n1 // 2, 1)),
         FR.powers(pow(root, n1, constants.R), max(n2 // 2, 1)),
@@ -191,21 +201,27 @@ def _by_tiles(work: Callable[..., jax.Array], arrays: tuple[jax.Array, ...], til
 
 
 @kernel("tile")
-def _transform(x: jax.Array, roots1: jax.Array, roots2: jax.Array, twiddles: jax.Array, tile: int) -> jax.Array:
-    """The transform of float32[22, m] in natural order. `twiddles` rows are in the bit-reversed order in which `_sub`
-    leaves k1."""
+def _transform(
+    x: jax.Array, roots1: jax.Array, roots2: jax.Array, twiddles: jax.Array, factor: jax.Array | None, tile: int
+) -> jax.Array:
+    """The transform of float32[22, m] in natural order, times `factor` [22, n2, n1] if given.
+
+    The rows of `twiddles` are in the bit-reversed order in which `_sub` leaves k1, those of `factor` in that of k2.
+    """
     _, n1, n2 = twiddles.shape
     l1, l2 = n1.bit_length() - 1, n2.bit_length() - 1
 
     def first(x: jax.Array, turn: jax.Array) -> jax.Array:
         return FR.mul(_sub(x.astype(jnp.float64), roots1, l1), turn.astype(jnp.float64)).astype(jnp.float32)
 
-    def second(y: jax.Array) -> jax.Array:
-        return FR.red(_sub(y.astype(jnp.float64), roots2, l2)).astype(jnp.float32)
+    def second(y: jax.Array, *factor: jax.Array) -> jax.Array:
+        values = _sub(y.astype(jnp.float64), roots2, l2)
+        scaled = FR.mul(values, factor[0].astype(jnp.float64)) if factor else FR.red(values)
+        return scaled.astype(jnp.float32)
 
     y = _by_tiles(first, (x.reshape(_K2, n1, n2), twiddles), tile)  # [j2 tiles, 22, k1 reversed, j2]
     y = y.transpose(1, 0, 3, 2).reshape(_K2, n2, n1)[:, :, _bit_reversal(l1)]  # [22, j2, k1]
-    z = _by_tiles(second, (y,), tile)  # [k1 tiles, 22, k2 reversed, k1]
+    z = _by_tiles(second, (y,) if factor is None else (y, factor), tile)  # [k1 tiles, 22, k2 reversed, k1]
     return z[:, :, _bit_reversal(l2)].transpose(1, 2, 0, 3).reshape(_K2, n1 * n2)
 
 

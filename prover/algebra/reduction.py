@@ -38,22 +38,14 @@ class _Family:
 
 
 def weighted_sums(
-    group: Group,
-    bucket: Ints,
-    sums: Rows,
-    sets: int,
-    log2: int,
-    device: jax.Device | None = None,
-    threads: int = 1,
+    group: Group, number: Ints, sums: Rows, device: jax.Device | None = None, threads: int = 1
 ) -> list[small.Point]:
-    """For each of `sets` sets of 2^log2 buckets, sum (b + 1) S_b.
+    """For each set of buckets, sum (b + 1) S_b.
 
-    `sums` are projective rows, `bucket` their distinct numbers set * 2^log2 + b; a bucket that is absent is zero.
+    number int[sets, 2^l]: S_b is row number - 1 of the projective rows `sums`, or zero where the number is 0.
     """
-    number = np.zeros(sets << log2, np.int64)
-    number[bucket] = np.arange(1, len(bucket) + 1)
-    families = [_Family(_with_infinity(group, [sums]), number.reshape(sets, -1))]
-    levels = _levels(log2)
+    families = [_Family(_with_infinity(group, [sums]), number)]
+    levels = _levels(number.shape[1].bit_length() - 1)
     for level in levels:
         families = _reduce(group, families, 1 << level, device, threads)
     return _combine(group, families, levels)
@@ -80,7 +72,7 @@ def _reduce(
 def _run(table: Table, index: Ints, threads: int) -> tuple[Rows, Rows]:
     """Lanes index[lanes, items] of rows of the table -> (sum x_i, sum i x_i), projective rows each."""
     out = np.empty((2, len(index), table.group.columns), np.float32)
-    width = task_width(table.group, len(index), threads)
+    width = task_width(lanes.sums_lane_count(table.group), 2 * tiles().batch, len(index), threads)
 
     def work(first: int) -> None:
         part = index[first : first + width]
@@ -91,19 +83,19 @@ def _run(table: Table, index: Ints, threads: int) -> tuple[Rows, Rows]:
 
 
 def _run_batch(table: Table, index: Ints) -> Rows:
-    """Up to a batch of lanes: float32[2, B * L, columns]."""
+    """Up to a batch of lanes: float32[2, lanes of a batch, columns]."""
     group, sizes = table.group, tiles()
-    width, items = lanes.lane_count(group), index.shape[1]
+    width, batch, items = lanes.sums_lane_count(group), 2 * sizes.batch, index.shape[1]
     state = lanes.identities(group, 2, table.device)
     rows = np.empty(0, np.float32)
-    padded = np.zeros((sizes.batch * width, items), np.int32)
+    padded = np.zeros((batch * width, items), np.int32)
     padded[: len(index)] = index[:, ::-1]
-    entries = padded.reshape(sizes.batch, width, items).transpose(0, 2, 1)
+    entries = padded.reshape(batch, width, items).transpose(0, 2, 1)
     for done in range(0, items, sizes.steps):
-        chosen = np.zeros((sizes.batch, sizes.steps, width), np.int32)
+        chosen = np.zeros((batch, sizes.steps, width), np.int32)
         part = entries[:, done : done + sizes.steps]
         chosen[:, : part.shape[1]] = part
-        steps = np.where(np.arange(sizes.batch) * width < len(index), part.shape[1], 0).astype(np.int32)
+        steps = np.where(np.arange(batch) * width < len(index), part.shape[1], 0).astype(np.int32)
         state, sums = lanes.running_sums(state, table.gather(chosen, steps), steps, group=group)
         rows = np.asarray(sums)  # waits: the gathered rows are overwritten by the next call
     return rows.transpose(1, 0, 2, 3).reshape(2, -1, group.columns)
