@@ -1,4 +1,4 @@
-"""The arithmetic of one proof beside py-arkworks, in one run: `python -m bench.algebra [--circuit window|winning] [--tables N]`.
+"""The arithmetic of one proof beside py-arkworks, in one run: `python -m bench.algebra [--circuit window] [--tables N]`.
 
 Wall time is a ratio only on an idle machine; CPU time holds on a shared one.
 """
@@ -58,23 +58,26 @@ def report(name: str, ours: tuple[float, float], peer: float | None = None) -> N
     print(f"{name:24} {ours[0] * 1e3:7.0f} ms, {ours[1] * 1e3:6.0f} ms CPU{ratio}", flush=True)
 
 
+def bench_sum(name: str, group: Group, count: int, tables: int, threads: int, repeat: int) -> float:
+    """One sum beside the peer's; its CPU seconds."""
+    points, scalars = multiples.of_generator(group, random_scalars(count, 1), threads), random_scalars(count, 2)
+    began = time.perf_counter()
+    bases = FixedBases(points, group, tables=tables, threads=threads)
+    built = time.perf_counter() - began
+    bases.msm(scalars, threads)
+    ours = measure(lambda: bases.msm(scalars, threads), repeat)
+    peer = measure(peer_of(group, points, scalars), repeat)
+    report(f"{name} {group.name} {count}", ours, peer[1])
+    w = bases.windows
+    print(f"{'':24} {w.bits} bits, {w.sets} sets, {bases.nbytes >> 20} MiB, built in {built:.1f} s")
+    return ours[1]
+
+
 def bench_sums(circuit: str, tables: int, threads: int, repeat: int) -> float:
-    """The five sums; their CPU seconds."""
-    log2, l, a, b = CIRCUITS[circuit]
-    total = 0.0
-    for name, group, count in [("h", G1, (1 << log2) - 1), ("l", G1, l), ("a", G1, a), ("b_g1", G1, b), ("b_g2", G2, b)]:
-        points = multiples.of_generator(group, random_scalars(count, 1), threads)
-        scalars = random_scalars(count, 2)
-        bases: list[FixedBases] = []
-        build = measure(lambda p=points, g=group, k=bases: k.append(FixedBases(p, g, tables=tables, threads=threads)), 1)
-        bases[0].msm(scalars, threads)
-        ours = measure(lambda k=bases, s=scalars: k[0].msm(s, threads), repeat)
-        peer = measure(peer_of(group, points, scalars), repeat)
-        report(f"{name} {group.name} {count}", ours, peer[1])
-        w = bases[0].windows
-        print(f"{'':24} {w.bits} bits, {w.sets} sets, {bases[0].nbytes >> 20} MiB, built in {build[0]:.1f} s")
-        total += ours[1]
-    return total
+    """The five sums of a proof; their CPU seconds."""
+    log2, wires, a, b = CIRCUITS[circuit]
+    sums = [("h", G1, (1 << log2) - 1), ("l", G1, wires), ("a", G1, a), ("b_g1", G1, b), ("b_g2", G2, b)]
+    return sum(bench_sum(*one, tables, threads, repeat) for one in sums)
 
 
 def bench_quotient(circuit: str, threads: int, repeat: int) -> float:
@@ -105,7 +108,8 @@ def main() -> None:
     jaxconf.configure("cpu")
     total = bench_quotient(options.circuit, options.threads, options.repeat)
     total += bench_sums(options.circuit, options.tables, options.threads, options.repeat)
-    print(f"{'all of one proof':24} {total:.2f} s CPU, so {total / options.threads:.2f} s on {options.threads} idle cores")
+    idle = total / options.threads
+    print(f"{'all of one proof':24} {total:.2f} s CPU, so {idle:.2f} s on {options.threads} idle cores")
     bench_setup(options.threads)
 
 

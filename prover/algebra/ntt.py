@@ -157,12 +157,10 @@ def _split(log2: int) -> tuple[int, int]:
 
 def _plan(root: int, log2: int) -> _Plan:
     n1, n2 = _split(log2)
-    rows = [FR.powers(pow(root, int(k), constants.R), n2) for k in _bit_reversal(n1.bit_length() - 1)]
-    return _Plan(
-        FR.powers(pow(root, n2, constants.R), max(n1 // 2, 1)),
-        FR.powers(pow(root, n1, constants.R), max(n2 // 2, 1)),
-        np.stack(rows, axis=1),
-    )
+    powers = FR.powers(root, 1 << log2)
+    exponents = np.outer(_bit_reversal(n1.bit_length() - 1).astype(np.int64), np.arange(n2)) % (1 << log2)
+    roots1, roots2 = (powers[:, : max(n // 2, 1) * step : step] for n, step in ((n1, n2), (n2, n1)))
+    return _Plan(np.ascontiguousarray(roots1), np.ascontiguousarray(roots2), powers[:, exponents])
 
 
 def _reversed(index: int, bits: int) -> int:
