@@ -1,4 +1,4 @@
-"""The arithmetic of one proof beside py-arkworks, in one run: `python -m bench.algebra [--circuit window] [--tables N]`.
+"""The sums and transforms of one proof beside py-arkworks: `python -m bench.algebra [--circuit window] [--tables N]`.
 
 Wall time is a ratio only on an idle machine; CPU time holds on a shared one.
 """

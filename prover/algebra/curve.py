@@ -2,8 +2,11 @@
 section 3.2), correct for every pair of points of odd order, infinity and equal or opposite points included.
 
 A projective point array is float64[2k, 3, e, n]: X, Y, Z, infinity = (0, 1, 0); an affine one float[2k, 2, e, n].
-Bounds (with `rns`): inputs are reduced or balanced sums below 100 p; sums of products stay below 2^51 (G1) and 2^52
-(G2).
+Bounds, for inputs reduced (below 9 p in size, residues below 2^24). Residues: a product of sums is below 2^50,
+doubled in Fp2; the sums of two products of `_finish` and `double` are below 2^50, doubled in Fp2: all below 2^52.
+Sizes, in G2, which is the larger: times_3b of a reduced element is below 216 p, of y3 (27 p) below 648 p, so the sums
+of products of `_finish` stay below 2 (225^2 + 648 * 27) p^2 < 2^18 p^2; in `double` low < 657 p, high < 225 p, and 2
+(657 * 225 + 216 * 72) p^2 < 2^19 p^2. Hence every output is reduced again.
 """
 
 from __future__ import annotations

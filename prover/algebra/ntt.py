@@ -24,7 +24,7 @@ from prover.algebra.kernels import Residues, in_threads, kernel, tiles
 from prover.algebra.limbs import Bytes
 from prover.errors import InvalidInput
 
-MAX_LOG2: Final = 26
+MAX_LOG2: Final = 24
 _K2: Final = 2 * FR.k
 
 
@@ -53,7 +53,7 @@ class Domain:
     """The 2^log2-th roots of unity and their coset by 7, as bellman uses them. Immutable."""
 
     def __init__(self, log2: int, device: jax.Device | None = None) -> None:
-        """Raises DomainTooLarge above 2^26."""
+        """Raises DomainTooLarge above 2^24."""
         if not 0 <= log2 <= MAX_LOG2:
             raise DomainTooLarge(f"2^{log2} rows, at most 2^{MAX_LOG2}", field="domain")
         self.log2, self.size, self.device = log2, 1 << log2, device
@@ -171,6 +171,11 @@ def _bit_reversal(log2: int) -> npt.NDArray[np.int32]:
     return np.array([_reversed(i, log2) for i in range(1 << log2)], np.int32)
 
 
+def _one(dimensions: int) -> jax.Array:
+    """1 in Montgomery form, to multiply [22, ...] arrays with: reduces them."""
+    return jnp.asarray(FR.encode_ints([1]).reshape((_K2,) + (1,) * (dimensions - 1)))
+
+
 def _sub(x: jax.Array, roots: jax.Array, log2: int) -> jax.Array:
     """Transforms down axis 1 of float64[22, 2^log2, columns]; the output is in bit-reversed order.
 
@@ -213,9 +218,8 @@ def _transform(
         return FR.mul(_sub(x.astype(jnp.float64), roots1, l1), turn.astype(jnp.float64)).astype(jnp.float32)
 
     def second(y: jax.Array, *factor: jax.Array) -> jax.Array:
-        values = _sub(y.astype(jnp.float64), roots2, l2)
-        scaled = FR.mul(values, factor[0].astype(jnp.float64)) if factor else FR.red(values)
-        return scaled.astype(jnp.float32)
+        scale = factor[0].astype(jnp.float64) if factor else _one(3)
+        return FR.mul(_sub(y.astype(jnp.float64), roots2, l2), scale).astype(jnp.float32)
 
     y = _by_tiles(first, (x.reshape(_K2, n1, n2), twiddles), tile)  # [j2 tiles, 22, k1 reversed, j2]
     y = y.transpose(1, 0, 3, 2).reshape(_K2, n2, n1)[:, :, _bit_reversal(l1)]  # [22, j2, k1]
@@ -229,7 +233,7 @@ def _quotient(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
 
     def part(x: tuple[jax.Array, ...]) -> jax.Array:
         a, b, c = (v.astype(jnp.float64) for v in x)
-        return FR.red(FR.mul(a, b) - c).astype(jnp.float32)
+        return FR.reduce(a * b - c * _one(2)).astype(jnp.float32)
 
     width = min(4096, a.shape[1])
     split = tuple(v.reshape(_K2, -1, width).transpose(1, 0, 2) for v in (a, b, c))

@@ -1,6 +1,6 @@
 """Residue number system with Montgomery reduction in float64.
 
-An element is an integer x, any representative of its class mod p with |x| < `Rns.slack` * p, kept as 2k balanced
+An element is an integer x, any representative of its class mod p (how far off is bounded below), kept as 2k balanced
 residues g_i * x mod m_i: k primes of base A (product M), k of base B (product N). The primes are 3 mod 4 and just
 below 2^25, so a constant or its negative is a square, and the scale g_i is that square root of the constant by which
 a reduction would have to multiply residue i: a product of two scaled residues already carries it (its sign e_i is
@@ -17,9 +17,8 @@ Bounds, proved here once. m < 2^25, so a balanced residue is at most 2^24 in siz
     primes lie at least 2^7 below 2^25, so results stay <= 2^24 and are exact in float32. A product of two sums of two
     residues is < 2^50, and the sums of products formed in `curve` and `tower` are < 2^52. The dot products have k <=
     16 terms of at most 2^48: <= 2^52; T_j + dot < 2^52 + 2^52 = 2^53.
-  size: |r| <= |T|/M + p k/2. With |x|, |y| < 2^8 p the first part is below 2^16 p^2/M < p/8 (M > 2^19 p), so a
-    reduced element is below (k/2 + 1) p: 9 p for Fp, 6.5 r for Fr; sums of up to 28 reduced elements may be
-    multiplied without reduction.
+  size: |r| <= |T|/M + p k/2, and M > 2^19 p. So for |T| <= 2^19 p^2 (two operands below 2^9 p, say) a reduced element
+    is below (k/2 + 1) p: 9 p for Fp, 6.5 r for Fr. `curve` and `ntt` count their sums against this.
   alpha is exact as |r| / N < 2^-12, far from a half.
 """
 
@@ -38,8 +37,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 PRIME_BITS: Final = 25
-#: factor of p below which every operand of a product must stay (see the module's bounds)
-SLACK: Final = 256
+#: both operands of a product may be this many times p, and more where a sum is counted (see the module's bounds)
+SLACK: Final = 512
 
 
 def _is_prime(n: int) -> bool:

@@ -49,6 +49,16 @@ def test_extreme_values_stay_exact() -> None:
     assert integers(domain.fft(residues([FR.p - 1] * 512))) == [FR.p - 512] + [0] * 511
 
 
+@pytest.mark.parametrize("log2", [1, 8, 11])
+def test_outputs_are_reduced_whatever_the_sums_inside(log2: int) -> None:
+    """All r - 1, so that the first value is the largest sum of unreduced elements."""
+    domain, limit = Domain(log2), (FR.k // 2 + 1) * FR.p
+    x = residues([FR.p - 1] * (1 << log2))
+    for values in (domain.fft(x), domain.ifft(x), domain.coset_fft(x), domain.coset_ifft(x)):
+        assert max(abs(FR.value(column)) for column in values.T[:8]) <= limit
+        assert np.abs(values).max() <= 1 << 24
+
+
 @pytest.mark.parametrize("log2", [0, 1, 4, 6])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_quotient_is_that_of_long_division(log2: int, threads: int, rng: random.Random) -> None:
