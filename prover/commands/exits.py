@@ -33,6 +33,7 @@ MEANINGS = {
 _UNAVAILABLE_CODES = frozenset(
     {
         "database_away",
+        "device_missing",
         "database_unusable",
         "file_unwritable",
         "key_write_failed",
