@@ -1,15 +1,20 @@
-"""A key directory with a verifying key of the published set-up."""
+"""Key directories, and one cache for all runs of the command line that prove."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
 from prover.filecoin.shapes import ProofKind, post_shape
 
-from .running import DATA
+from .running import DATA, cuzk
+
+WARNING = "cuzk: warning: local keys: not for the chain\n"
 
 
 @pytest.fixture
@@ -19,4 +24,31 @@ def keys(tmp_path: Path) -> Path:
     directory.mkdir()
     for kind, name in ((ProofKind.WINDOW_POST, "window"), (ProofKind.WINNING_POST, "winning")):
         shutil.copy(DATA / f"2k/{name}.vk", directory / f"{post_shape(kind, 2048).key_name}.vk")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment with a cache of its own, shared by these tests."""
+    return os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+
+
+@pytest.fixture(scope="session")
+def run(cache: dict[str, str]) -> Any:
+    """`cuzk` with that cache, and time to compile."""
+
+    def run(*arguments: Any) -> CompletedProcess[str]:
+        return cuzk(*arguments, timeout=200, env=cache)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def local(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with window keys of the published scalars."""
+    directory = tmp_path_factory.mktemp("keys")
+    setup = run("keys", "setup", "window-post", "--out", directory, "--scalars", DATA / "2k/window.setup.json")
+    assert setup.returncode == 0, setup.stderr
+    assert WARNING in setup.stderr
+    assert "whoever knows them can forge proofs" in setup.stderr
     return directory

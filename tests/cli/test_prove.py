@@ -6,7 +6,6 @@ import json
 import os
 from hashlib import sha256
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -15,38 +14,16 @@ from prover import cli
 from prover.commands.exits import Exit
 from prover.filecoin.shapes import ProofKind, post_shape
 
+from .conftest import WARNING
 from .running import DATA, cuzk
 
 Capture = pytest.CaptureFixture[str]
 KEY = post_shape(ProofKind.WINDOW_POST, 2048).key_name
-WARNING = "cuzk: warning: local keys: not for the chain\n"
 WINDOW = DATA / "2k/requests/window-post.json"
 
 
 def vector(name: str) -> Any:
     return json.loads((DATA / name).read_text())
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """`cuzk` with a cache of its own, shared by these tests."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
-
-    def run(*arguments: Any) -> CompletedProcess[str]:
-        return cuzk(*arguments, timeout=200, env=environment)
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def local(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with window keys of the published scalars."""
-    directory = tmp_path_factory.mktemp("keys")
-    setup = run("keys", "setup", "window-post", "--out", directory, "--scalars", DATA / "2k/window.setup.json")
-    assert setup.returncode == 0, setup.stderr
-    assert WARNING in setup.stderr
-    assert "whoever knows them can forge proofs" in setup.stderr
-    return directory
 
 
 def test_the_key_of_known_scalars_is_that_of_the_rust_stack(local: Path) -> None:

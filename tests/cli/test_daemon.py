@@ -1,0 +1,79 @@
+"""From `cuzk submit` over Postgres to a running `cuzk daemon` and back: real requests, real proofs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prover.commands.exits import Exit
+from prover.stack.roles import DAEMON
+from tests.journal.helpers import eventually
+from tests.postgres import Database
+
+from .running import DATA, cuzk
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def environment(database: Database, local: Path, cache: dict[str, str]) -> dict[str, str]:
+    return cache | {"DATABASE_URL": database.url(DAEMON), "FIL_PROOFS_PARAMETER_CACHE": str(local)}
+
+
+@pytest.fixture
+def daemon(environment: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A prover with two workers on one CPU device; it must end well after one SIGTERM."""
+    log = tmp_path / "daemon.log"
+    command = [sys.executable, "-m", "prover", "daemon", "--set", f"daemon.spool={tmp_path}/spool"]
+    with log.open("wb") as stderr, subprocess.Popen(command, env=environment, stderr=stderr) as process:
+        try:
+            yield process
+            assert process.poll() is None, log.read_text()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0, log.read_text()
+        finally:
+            process.kill()
+    assert "local keys: not for the chain" in log.read_text()
+
+
+def test_a_request_becomes_a_proof(
+    daemon: subprocess.Popen[bytes], environment: dict[str, str], local: Path, tmp_path: Path
+) -> None:
+    request, out = tmp_path / "request.json", tmp_path / "proof"
+    cuzk("sample", "window-post", "--seed", 5, "--sectors", 3, "--out", request)
+
+    def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
+        return cuzk(*arguments, env=environment, timeout=240)
+
+    made = run("submit", request, "--out", out)
+    assert made.returncode == 0, made.stderr
+    assert "local keys: not for the chain" in made.stderr
+    assert run("verify", request, out, "--keys", local).stdout == "valid: window-post 2KiB, 2 partitions\n"
+    assert run("submit", request, "--wait").stdout == made.stdout  # the same job: done, and not proved again
+
+    false = tmp_path / "false.json"
+    fields = json.loads((DATA / "2k/requests/window-post.json").read_text())
+    false.write_text(json.dumps(fields | {"randomness": json.loads(request.read_text())["randomness"]}))
+    refused = run("submit", false, "--wait")
+    assert refused.returncode == Exit.REFUSED
+    assert "vanilla_proofs[0].sectors[0].inclusion_proofs[0]: " in refused.stderr
+    assert "[wrong_challenge]" in refused.stderr
+
+    def idle() -> dict[str, Any] | None:
+        found = json.loads(run("status", "--json").stdout)
+        return None if found["pipelines"] else found
+
+    found = eventually(idle)
+    assert (found["counters"]["total_completed"], found["counters"]["total_failed"]) == (1, 1)
+    assert [(w["worker_id"], w["state"], w["finalizing"]) for w in found["gpu_workers"]] == [
+        (0, "idle", []),
+        (1, "idle", []),
+    ]
+    assert found["local_keys"] is True
