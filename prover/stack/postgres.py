@@ -69,6 +69,11 @@ class EmbeddedPostgres:
         return f"postgresql://{role}:{password(self.secrets, role)}@127.0.0.1:{self.port}/{database}"
 
     @property
+    def running(self) -> bool:
+        """Whether the server that was started has not ended."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
     def log(self) -> Path:
         """What the server prints."""
         return self.home / "postgres.log"

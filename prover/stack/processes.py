@@ -63,18 +63,18 @@ def spawn(
     user: User = User(),
     env: Mapping[str, str] | None = None,
     log: IO[bytes] | None = None,
+    out: int | IO[bytes] | None = None,
     cwd: Path | None = None,
     on_parent_death: signal.Signals = signal.SIGTERM,
 ) -> subprocess.Popen[bytes]:
     """Start `command` in a process group of its own; the kernel stops it when the calling thread ends.
 
-    stdout and stderr go to `log` when given. Call it from the main thread.
+    stdout and stderr go to `log` when given; stdout to `out` instead when that is given. Call it from the main thread.
     """
     guard = [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), str(user.uid), str(user.gid)]
     words = [*guard, str(int(on_parent_death)), *map(str, command)]
-    return subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=log, stderr=log and subprocess.STDOUT, env=env, cwd=cwd
-    )
+    out = log if out is None else out
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=log, env=env, cwd=cwd)
 
 
 def stop(process: subprocess.Popen[bytes], first: signal.Signals, grace_s: float) -> int:
