@@ -32,7 +32,7 @@ def test_an_operator_pauses_a_worker_and_resumes_it(served: Site, fleet: Fleet, 
     page.goto(served.url)
     expect(page.locator('[data-worker="prover-1/0/1"]')).to_contain_text("paused", timeout=2000)
     choose(page, served, "W1", "pause")
-    expect(page.get_by_text("Refused: prover-1/0/1")).to_be_visible()
+    expect(page.get_by_text("Refused: W1: it is paused already")).to_be_visible()
     choose(page, served, "W1", "resume")
     fleet.answer("enabled", admin="enabled")
     page.reload()
