@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from py_arkworks_bls12381 import G1Point, Scalar
 
 from prover.groth16.errors import KeyFileDamaged
@@ -144,3 +146,19 @@ def test_a_point_outside_the_subgroup_is_found_among_many(index: int) -> None:
 def test_doubling_is_scalar_multiplication_here() -> None:
     generator = G1Point()
     assert times(generator, 12345) == generator * Scalar(12345)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_whatever_the_bytes_a_key_is_read_or_refused_with_a_code(data: st.DataObject) -> None:
+    """Cuts, insertions and changes anywhere: never another error, never more memory than the file's."""
+    content = bytearray((DATA / "2k" / "tiny.vk").read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content)))
+        content[at : at + data.draw(st.integers(0, 300))] = data.draw(st.binary(max_size=300))
+    try:
+        key = VerifyingKey.parse(bytes(content))
+    except KeyFileDamaged as error:
+        assert error.code == "key_damaged" and error.field
+    else:
+        assert key.to_bytes() == bytes(content)

@@ -25,7 +25,6 @@ from tests.groth16.vectors import (
     assignment,
     canon,
     deadline_assignments,
-    load,
     parameters,
     published_proofs,
     recorded,
@@ -125,19 +124,23 @@ def test_window_is_the_rust_stacks_with_and_without_blinding(window: ProvingKey)
     assert [prove(window, wires, canon("r"), canon("s")), prove(window, wires, 0, 0)] == published
 
 
-def test_each_partition_of_a_deadline_is_the_rust_stacks(window: ProvingKey) -> None:
+@pytest.fixture(scope="module")
+def deadline() -> list[toy.Wired]:
+    return list(deadline_assignments())
+
+
+@pytest.mark.parametrize("number", range(13))
+def test_each_partition_of_a_deadline_is_the_rust_stacks(
+    number: int, window: ProvingKey, deadline: list[toy.Wired]
+) -> None:
     published = json.loads((DATA / "deadline" / "deadline.json").read_text())["partitions"]
-    wires = list(deadline_assignments())
-    assert len(wires) == len(published) == 13
-    for number, (part, expected) in enumerate(zip(wires, published, strict=True)):
-        assert prove(window, part, canon("r"), canon("s")).hex() == expected["proof"], f"partition {number}"
+    assert len(deadline) == len(published) == 13
+    assert prove(window, deadline[number], canon("r"), canon("s")).hex() == published[number]["proof"]
 
 
 @pytest.mark.acceptance
 def test_winning_is_the_rust_stacks_with_and_without_blinding() -> None:
-    made = setup(recorded("winning"), Scalars.from_hex(load("winning.setup.json")["scalars"]))
-    key = ProvingKey(made, recorded("winning"))
-    wires = assignment("winning")
+    key, wires = proving_key("winning"), assignment("winning")
     _, published = published_proofs("winning")
     assert [prove(key, wires, canon("r"), canon("s")), prove(key, wires, 0, 0)] == published
 

@@ -18,7 +18,7 @@ from prover.groth16.setup import Scalars, setup
 from prover.reference import groth16 as textbook
 from tests.groth16 import toy
 from tests.groth16.arkworks import by_arkworks
-from tests.groth16.vectors import load, recorded
+from tests.groth16.vectors import load, parameters, recorded
 
 SECRET = textbook.Secrets(11, 12, 13, 14, 15)
 
@@ -33,13 +33,17 @@ def whole(parameters: Parameters) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["tiny", "window", pytest.param("winning", marks=pytest.mark.acceptance)])
+def test_tinys_parameters_are_those_of_the_rust_stack() -> None:
+    made = setup(recorded("tiny"), Scalars.from_hex(load("tiny.setup.json")["scalars"]))
+    assert whole(made) == whole(parameters("tiny"))
+
+
+@pytest.mark.parametrize("kind", ["window", pytest.param("winning", marks=pytest.mark.acceptance)])
 def test_the_parameters_are_those_of_the_rust_stack(kind: str) -> None:
-    published = load(f"{kind}.setup.json")
-    parameters = setup(recorded(kind), Scalars.from_hex(published["scalars"]))
-    for name, _, points in parameters.sections():
+    published, made = load(f"{kind}.setup.json"), parameters(kind)
+    for name, _, points in made.sections():
         assert sha256(points.tobytes()).hexdigest() == published["sections"][name]["sha256"], name
-    data = whole(parameters)
+    data = whole(made)
     assert len(data) == published["params_size"]
     assert sha256(data).hexdigest() == published["params_sha256"]
 
@@ -47,11 +51,11 @@ def test_the_parameters_are_those_of_the_rust_stack(kind: str) -> None:
 def test_the_two_variable_circuit_has_2136_bytes() -> None:
     """Published: vk 1060, then h 3, l 2, a 4 - no point for the wire outside A -, b_g1 1, b_g2 1."""
     circuit, _ = toy.product()
-    parameters = setup(toy.matrices(circuit), scalars_of(SECRET), of_generator=by_arkworks)
-    assert {name: len(points) for name, _, points in parameters.sections()} == {
+    made = setup(toy.matrices(circuit), scalars_of(SECRET), of_generator=by_arkworks)
+    assert {name: len(points) for name, _, points in made.sections()} == {
         "h": 3, "l": 2, "a": 3, "b_g1": 1, "b_g2": 1,
     }  # fmt: skip
-    assert len(whole(parameters)) == parameters.size == 2136
+    assert len(whole(made)) == made.size == 2136
 
 
 @pytest.mark.parametrize("rows", [1, 5, 9])
@@ -77,9 +81,9 @@ def test_points_at_infinity_are_left_out_where_a_wire_is_not_in_the_matrix() -> 
     assert len(in_b) < circuit.num_wires
     at_tau = evaluate(matrices, SECRET.tau)
     assert [j for j, v in enumerate(at_tau.v) if v] == in_b
-    parameters = setup(matrices, scalars_of(SECRET), of_generator=by_arkworks)
-    assert parameters.b_g2.tobytes() == by_arkworks(G2, to_bytes([at_tau.v[j] for j in in_b])).tobytes()
-    parameters.check()
+    made = setup(matrices, scalars_of(SECRET), of_generator=by_arkworks)
+    assert made.b_g2.tobytes() == by_arkworks(G2, to_bytes([at_tau.v[j] for j in in_b])).tobytes()
+    made.check()
 
 
 def test_both_libraries_make_the_same_parameters() -> None:

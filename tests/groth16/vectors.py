@@ -71,15 +71,11 @@ def recorded(kind: str) -> Matrices:
     return Matrices(int(data["num_inputs"]), int(data["num_aux"]), a, b, c, data["coefs"])
 
 
+@cache
 def parameters(kind: str) -> Parameters:
     """The proving key of a vector: tiny's is carried, the others are made (and compared by test_setup)."""
     if kind == "tiny":
         return Parameters.open(DATA / "2k" / "tiny.params")
-    return _made(kind)
-
-
-@cache
-def _made(kind: str) -> Parameters:
     return setup(recorded(kind), Scalars.from_hex(load(f"{kind}.setup.json")["scalars"]))
 
 
