@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from prover.pipeline.allocator import DeviceInfo
 from prover.pipeline.devices import Device, Observation
 from prover.pipeline.engine import Engine, EngineOptions
-from prover.pipeline.kinds import ProofRefused, Report
+from prover.pipeline.kinds import AnyKind, ProofRefused, Report
 from prover.pipeline.sources import ClaimedJob, EngineCommand, JobInfo
 from prover.pipeline.tracker import StatusTracker
 from prover.states import Entity, FleetState, Holding, Refused, Transition
@@ -174,7 +174,9 @@ def claimed(job: str, partitions: int = 1, **more: object) -> ClaimedJob:
 class Rig:
     """An engine on a controlled kind, with everything that it said."""
 
-    def __init__(self, *, devices: int = 1, **options: object) -> None:
+    def __init__(
+        self, *, devices: int | Sequence[Device] = 1, kinds: dict[str, AnyKind] | None = None, **options: object
+    ) -> None:
         self.kind = ControlledKind()
         self.source = MemorySource()
         self.results = MemoryResults()
@@ -183,11 +185,11 @@ class Rig:
         self.truth: list[Observation] = []
         self._said = threading.Condition()
         self.tracker = StatusTracker("session", "prover", sinks=[self._sink])
-        self.devices = [
+        self.devices = list(devices) if not isinstance(devices, int) else [
             Device(DeviceInfo("prover", n, f"device {n}", "test"), n, self.truth.append) for n in range(devices)
-        ]
+        ]  # fmt: skip
         self.engine = Engine(
-            self.tracker, self.devices, {"controlled": self.kind}, self.source, self.results,
+            self.tracker, self.devices, kinds or {"controlled": self.kind}, self.source, self.results,
             EngineOptions(**options),  # type: ignore[arg-type]
         )  # fmt: skip
         self._numbers = 0
@@ -224,14 +226,14 @@ class Rig:
         self.engine.command(command)
         return self.view(Entity.COMMAND, command.id).detail.get("outcome")
 
-    def await_state(self, entity: Entity, name: str, state: str) -> None:
+    def await_state(self, entity: Entity, name: str, state: str, patience_s: float = PATIENCE_S) -> None:
         """Wait until the log says that a thing entered a state."""
 
         def there() -> bool:
             return any(t.entity is entity and t.entity_id == name and t.new == state for t in self.log)
 
         with self._said:
-            assert self._said.wait_for(there, PATIENCE_S), f"{name} never became {state}: {self.states(entity, name)}"
+            assert self._said.wait_for(there, patience_s), f"{name} never became {state}: {self.states(entity, name)}"
 
     def await_that(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on the log holds."""
@@ -242,9 +244,9 @@ class Rig:
         """Wait for an attempt's state."""
         self.await_state(Entity.ATTEMPT, attempt, state)
 
-    def await_job(self, job: str, state: str) -> None:
+    def await_job(self, job: str, state: str, patience_s: float = PATIENCE_S) -> None:
         """Wait for a job's state."""
-        self.await_state(Entity.JOB, job, state)
+        self.await_state(Entity.JOB, job, state, patience_s)
 
     def states(self, entity: Entity, name: str) -> list[str]:
         """All states that a thing entered, in order."""

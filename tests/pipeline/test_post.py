@@ -1,0 +1,155 @@
+"""The real kind on the tiny circuit (one sector, one challenge): through the engine, from vanilla proof to delivery."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prover import jaxconf
+from prover.filecoin.errors import MerklePathMismatch
+from prover.filecoin.post import PostInstance, PostPartition
+from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
+from prover.filecoin.request import parse_json
+from prover.filecoin.shapes import ProofKind
+from prover.groth16.errors import KeyNotFound
+from prover.groth16.store import KeyStore
+from prover.groth16.verifier import PreparedKey
+from prover.pipeline.devices import DeviceMissing, discover
+from prover.pipeline.kinds import ProofRefused
+from prover.pipeline.post import PostKind, PostSettings
+from prover.pipeline.single_flight import SingleFlight
+from prover.pipeline.sources import ClaimedJob, JobInfo
+from prover.states import Entity, Holding
+from tests.pipeline.controlled import Rig
+
+DATA = Path(__file__).parents[1] / "data" / "2k"
+TABLES = 1 << 22
+
+
+def request(kind: str = "window-post") -> bytes:
+    """The sample's request as it lies in the database."""
+    return parse_json((DATA / "requests" / f"{kind}.json").read_bytes()).canonical
+
+
+class TinyKind(PostKind):
+    """Of each partition its first sector and challenge: the circuit of tiny.params. All else is the real kind."""
+
+    def load(self, request: bytes) -> Sequence[PostPartition]:
+        return [tiny(partition) for partition in super().load(request)]
+
+
+def tiny(partition: PostPartition) -> PostPartition:
+    sector = partition.instance.sectors[0]
+    return PostPartition(
+        index=partition.index,
+        shape=replace(partition.shape, sectors=1, challenges=1),
+        instance=PostInstance((replace(sector, paths=sector.paths[:1]),)),
+        public_inputs=partition.public_inputs[:2],
+    )
+
+
+@pytest.fixture(scope="module")
+def kind(tmp_path_factory: pytest.TempPathFactory) -> TinyKind:
+    folder = tmp_path_factory.mktemp("keys")
+    shape = parse_json((DATA / "requests" / "window-post.json").read_bytes()).shape
+    tiny_shape = replace(shape, sectors=1, challenges=1)
+    for suffix in ("params", "vk"):
+        shutil.copy(DATA / f"tiny.{suffix}", folder / f"{tiny_shape.key_name}.{suffix}")
+    # `load` looks for the key of the request's own circuit
+    shutil.copy(DATA / "tiny.params", folder / f"{shape.key_name}.params")
+    settings = PostSettings(KeyStore(folder), tmp_path_factory.mktemp("circuits"), table_bytes=TABLES)
+    return TinyKind(ProofKind.WINDOW_POST, settings)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"split": False}, {"pipeline": False}], ids=["split", "synchronous", "monolithic"]
+)
+def test_a_real_proof_goes_through_the_engine(kind: TinyKind, options: dict[str, bool]) -> None:
+    devices = discover("prover", jaxconf.devices("cpu"), [0, 1])
+    with Rig(devices=devices, kinds={"window-post": kind}, **options) as rig:
+        for n in range(3):
+            rig.source.jobs.append(ClaimedJob(JobInfo(f"job{n}", "window-post", 1, number=n), request()))
+        rig.engine.wake()
+        for n in range(3):
+            rig.await_job(f"job{n}", "done", patience_s=200)
+    work = kind.load(request())[0]
+    vk, inputs = PreparedKey(kind._settings.keys.verifying_key(work.shape.key_name)), work.public_inputs
+    proofs = [rig.results.deliveries[f"job{n}"] for n in range(3)]
+    assert all(len(delivered) == 1 and vk.verify(inputs, delivered[0]) for delivered in proofs)
+    assert len({delivered[0] for delivered in proofs}) == 3, "r and s are fresh"
+    assert not rig.anomalies and rig.view(Entity.JOB, "job0").detail["local_keys"] is False
+
+
+def test_phases_of_key_and_compilation_are_seen_once_a_device(kind: TinyKind) -> None:
+    fresh = TinyKind(ProofKind.WINDOW_POST, kind._settings)
+    said: list[tuple[str, str]] = []
+
+    def report(name: str, state: Holding, detail: object, *, reason: str | None = None) -> None:
+        said.append((name.partition(":")[0], state))
+
+    work = fresh.load(request())[0]
+    device = discover("prover", jaxconf.devices("cpu"), [0])[0]
+    for _ in range(2):
+        fresh.prepare(work, device, report)  # type: ignore[arg-type]
+    assert said == [
+        ("program", "compiling"), ("program", "ready"), ("key", "loading"), ("key", "ready"), ("program", "compiling"),
+        ("program", "ready"),
+    ]  # fmt: skip
+
+
+def test_a_proof_for_other_inputs_or_a_damaged_one_is_refused(kind: TinyKind) -> None:
+    work = kind.load(request())[0]
+    proof = bytes.fromhex(json.loads((DATA / "tiny.proof.json").read_text())["proof"])
+    kind.verify(work, proof)
+    with pytest.raises(ProofRefused, match="P0 does not verify"):
+        kind.verify(replace(work, public_inputs=(work.public_inputs[0], work.public_inputs[1] ^ 1)), proof)
+    for damaged in (bytes(192), proof[:-1], b"\xff" * 192):
+        with pytest.raises(ProofRefused):
+            kind.verify(work, damaged)
+    with pytest.raises(ProofRefused):
+        kind.verify_delivery([work, work], proof)
+    kind.verify_delivery([work, work], proof + proof)
+
+
+def test_a_request_is_checked_before_any_proving(kind: TinyKind) -> None:
+    message = SubmitProofRequest.FromString(request())
+    damaged = bytearray(message.vanilla_proofs[0])
+    damaged[200] ^= 1
+    message.vanilla_proofs[0] = bytes(damaged)
+    with pytest.raises(MerklePathMismatch) as caught:
+        kind.load(message.SerializeToString())
+    assert "vanilla_proofs[0]" in (caught.value.field or "")
+
+
+def test_a_missing_key_is_found_before_the_job_runs(tmp_path: Path) -> None:
+    with pytest.raises(KeyNotFound):
+        PostKind(ProofKind.WINDOW_POST, PostSettings(KeyStore(tmp_path))).load(request())
+
+
+def test_a_request_of_another_kind_is_refused(kind: TinyKind) -> None:
+    with pytest.raises(Exception, match="winning-post"):
+        kind.load(request("winning-post"))
+
+
+def test_devices_are_those_that_jax_has() -> None:
+    found = discover("prover", jaxconf.devices("cpu"))
+    assert [device.info.id for device in found] == [f"prover/{n}" for n in range(len(found))]
+    with pytest.raises(DeviceMissing, match="device 9 does not exist"):
+        discover("prover", jaxconf.devices("cpu"), [9])
+
+
+def test_what_fails_to_load_is_tried_again_by_the_next() -> None:
+    flight: SingleFlight[str, int] = SingleFlight()
+
+    def fails() -> int:
+        raise KeyNotFound("later, perhaps")
+
+    with pytest.raises(KeyNotFound):
+        flight.get("key", fails)
+    assert flight.get("key", lambda: 7) == 7
+    assert flight.get("key", fails) == 7
