@@ -69,11 +69,17 @@ def prepare(server: EmbeddedPostgres, name: str) -> Database:
 
 
 @contextmanager
-def running_server(durable: bool = False) -> Iterator[EmbeddedPostgres]:
+def open_folder() -> Iterator[Path]:
+    """A new folder that others may pass through, as pytest's own are not: root's server runs as another user."""
     with tempfile.TemporaryDirectory(prefix="cuzk-pg-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o711)  # the server runs as another user when we are root
-        with EmbeddedPostgres(Path(folder), durable=durable) as server:
-            yield server
+        os.chmod(folder, 0o711)
+        yield Path(folder)
+
+
+@contextmanager
+def running_server(durable: bool = False) -> Iterator[EmbeddedPostgres]:
+    with open_folder() as folder, EmbeddedPostgres(folder, durable=durable) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -100,6 +100,12 @@ class EmbeddedPostgres:
             self.process = None
         self._release_lock()
 
+    def restart(self) -> None:
+        """Start again, on the same port, a server that ended by itself."""
+        self.stop()
+        self.fixed_port = self.port
+        self.start()
+
     def kill(self) -> None:
         """End as a power cut would: for tests of what happens when the database goes away."""
         if self.process is not None:

@@ -169,7 +169,8 @@ class Stack:
         while True:
             time.sleep(LOOK)
             if self.postgres is not None and not self.postgres.running:
-                raise StackFailed(f"Postgres ended; see {self.postgres.log}")
+                say(f"Postgres ended by itself; starting it again, see {self.postgres.log}")
+                self.postgres.restart()  # those who use it wait for it
             for service in (self.web, self.prover):
                 if service is not None and service.keep_alive():
                     say(f"the {service.name} ended by itself and was started again; see {service.log}")

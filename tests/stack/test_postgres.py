@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,18 +16,21 @@ import pytest
 from prover.stack import binaries
 from prover.stack.errors import DataFolderForeign, DataFolderInUse, DataFolderVersion, PostgresFailed, PostgresNotFound
 from prover.stack.postgres import EmbeddedPostgres
-from tests.postgres import ROOT
+from tests.postgres import ROOT, open_folder
 
 pytestmark = pytest.mark.postgres
 DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 
 @pytest.fixture
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = Path(tmp_path_factory.mktemp("home"))
-    for folder in (path, *path.parents[:2]):  # pytest closes them; the server may run as another user
-        os.chmod(folder, folder.stat().st_mode | 0o011)
-    yield path
+def home() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder
+
+
+def fast(home: Path, folder: Path | None = None) -> EmbeddedPostgres:
+    """A server that does not wait for the disk."""
+    return EmbeddedPostgres(home, folder=folder, durable=False)
 
 
 def modes(path: Path) -> str:
@@ -50,7 +52,7 @@ def gone(pid: int, within_s: float = 20.0) -> bool:
 
 
 def test_second_start_keeps_data_and_first_leaves_no_process(home: Path) -> None:
-    server = EmbeddedPostgres(home)
+    server = fast(home)
     with server:
         with server.connect() as connection:
             connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
@@ -76,52 +78,52 @@ def test_durable_closed_and_not_as_root(home: Path) -> None:
 
 
 def test_no_password_no_entry(home: Path) -> None:
-    with EmbeddedPostgres(home) as server, pytest.raises(psycopg.OperationalError, match="no password supplied"):
+    with fast(home) as server, pytest.raises(psycopg.OperationalError, match="no password supplied"):
         psycopg.connect(host="127.0.0.1", port=server.port, user="postgres", dbname="postgres", passfile="/dev/null")
 
 
 def test_folder_in_use_is_refused(home: Path) -> None:
-    with EmbeddedPostgres(home) as server:
+    with fast(home) as server:
         with pytest.raises(DataFolderInUse, match=str(server.process.pid)):
-            EmbeddedPostgres(home).start()
+            fast(home).start()
         with server.connect() as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_folder_of_another_major_version_is_refused_untouched(home: Path) -> None:
-    with EmbeddedPostgres(home) as server:
+    with fast(home) as server:
         data = server.data
     (data / "PG_VERSION").write_text("9\n")
     before = sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*"))
     with pytest.raises(DataFolderVersion, match="belongs to Postgres 9"):
-        EmbeddedPostgres(home).start()
+        fast(home).start()
     assert before == sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*"))
 
 
 def test_foreign_folder_is_refused_untouched(home: Path) -> None:
-    data = EmbeddedPostgres(home).data
+    data = fast(home).data
     data.mkdir(parents=True)
     (data / "thesis.txt").write_text("not a database")
     with pytest.raises(DataFolderForeign):
-        EmbeddedPostgres(home).start()
+        fast(home).start()
     assert [path.name for path in data.iterdir()] == ["thesis.txt"]
 
 
 def test_missing_programs_are_named(home: Path) -> None:
     with pytest.raises(PostgresNotFound, match=str(home)):
-        EmbeddedPostgres(home, folder=home)
+        fast(home, home)
 
 
 def test_damaged_folder_says_where_the_log_is(home: Path) -> None:
-    with EmbeddedPostgres(home) as server:
+    with fast(home) as server:
         data = server.data
     (data / "global" / "pg_control").unlink()
     with pytest.raises(PostgresFailed, match=r"postgres\.log"):
-        EmbeddedPostgres(home).start()
+        fast(home).start()
 
 
 def test_crash_recovery(home: Path) -> None:
-    server = EmbeddedPostgres(home)
+    server = fast(home)
     server.start()
     with server.connect() as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
@@ -134,7 +136,7 @@ PARENT = """
     import sys, time
     from pathlib import Path
     from prover.stack.postgres import EmbeddedPostgres
-    server = EmbeddedPostgres(Path(sys.argv[1]))
+    server = EmbeddedPostgres(Path(sys.argv[1]), durable=False)
     server.start()
     print(server.process.pid, flush=True)
     time.sleep(600)
@@ -148,13 +150,13 @@ def test_killed_parent_leaves_no_server(home: Path) -> None:
         pid = int(parent.stdout.readline())
         parent.send_signal(signal.SIGKILL)
     assert gone(pid)
-    with EmbeddedPostgres(home):
+    with fast(home):
         pass
 
 
 @pytest.mark.parametrize("folder", [binaries.find().folder, *DEBIAN], ids=str)
 def test_runs_the_programs_it_is_given(home: Path, folder: Path) -> None:
-    with EmbeddedPostgres(home, folder=folder) as server, server.connect() as connection:
+    with fast(home, folder) as server, server.connect() as connection:
         assert str(connection.info.server_version // 10000) == server.binaries.major
 
 
@@ -165,7 +167,7 @@ def test_closed_home_and_closed_programs(home: Path, monkeypatch: pytest.MonkeyP
     closed.mkdir(mode=0o700)
     programs = binaries.find()
     monkeypatch.setattr(binaries.User, "may", lambda self, flag, path: False)
-    with EmbeddedPostgres(closed / "var") as server, server.connect() as connection:
+    with fast(closed / "var") as server, server.connect() as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
         assert server.binaries.folder.is_relative_to(shared)
         assert server.binaries.version == programs.version

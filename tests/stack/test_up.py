@@ -19,18 +19,17 @@ import pytest
 
 from prover.stack.passwords import password
 from prover.stack.roles import OWNER
-from tests.postgres import ROOT
+from prover.stack.up import answers
+from tests.postgres import ROOT, open_folder
 from tests.stack.test_postgres import gone
 
 pytestmark = [pytest.mark.postgres, pytest.mark.acceptance, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("up")
-    for folder in (path, *path.parents[:2]):
-        os.chmod(folder, folder.stat().st_mode | 0o011)
-    return path / "var"
+def home() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder / "var"
 
 
 class Up:
@@ -45,7 +44,9 @@ class Up:
         self.said = ""
         while "Ctrl-C stops" not in self.said:
             line = self.popen.stdout.readline()
-            assert line, self.said
+            if not line:
+                self.popen.communicate()
+                raise AssertionError(self.said)
             self.said += line
         self.page = re.search(r"http://127\.0\.0\.1:\d+/", self.said)[0]
         self.children = [child.pid for child in psutil.Process(self.popen.pid).children(recursive=True)]
@@ -110,10 +111,14 @@ def test_second_start_keeps_the_data_and_makes_nothing_again(home: Path) -> None
 def test_killed_it_leaves_nothing_and_a_dead_part_comes_back(home: Path) -> None:
     with up(home) as stack:
         web = next(pid for pid in stack.children if "serve" in psutil.Process(pid).cmdline())
-        os.kill(web, signal.SIGKILL)
-        line = ""
-        while "web ended by itself and was started again" not in line:
-            line = stack.popen.stdout.readline()
+        for victim, sign in ((web, "web ended by itself"), (server(home), "Postgres ended by itself")):
+            os.kill(victim, signal.SIGKILL)
+            while sign not in stack.popen.stdout.readline():
+                pass
+        deadline = time.monotonic() + 60
+        while not answers(f"{stack.page}readyz"):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
         children = [child.pid for child in psutil.Process(stack.popen.pid).children(recursive=True)]
         stack.end(signal.SIGKILL)
         assert all(gone(pid, 40) for pid in children)
