@@ -136,3 +136,14 @@ def test_a_damaged_key_is_found_before_it_is_used(local: Path, tmp_path: Path, c
     assert cli.main(["prove", str(WINDOW), "--keys", str(damaged), "--out", str(tmp_path / "proof")]) == Exit.KEYS
     assert "[key_damaged]" in capsys.readouterr().err
     assert cli.main(["keys", "check", "--keys", str(damaged)]) == Exit.KEYS
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("size", ["4KiB", "16KiB", "32KiB"])
+def test_other_tree_shapes_work_by_their_parameters(run: Any, size: str, tmp_path: Path) -> None:
+    keys, request, out = tmp_path / "keys", tmp_path / "request.json", tmp_path / "proof"
+    assert run("keys", "setup", "window-post", "--size", size, "--out", keys).returncode == 0
+    assert run("sample", "window-post", "--size", size, "--seed", 1, "--sectors", 3, "--out", request).returncode == 0
+    made = run("prove", request, "--keys", keys, "--out", out)
+    assert made.returncode == 0, made.stderr
+    assert run("verify", request, out, "--keys", keys).stdout == f"valid: window-post {size}, 2 partitions\n"
