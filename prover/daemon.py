@@ -82,6 +82,41 @@ def signals() -> Iterator[Signals]:
             signal.signal(number, handler)
 
 
+class LateResults:
+    """The results' way to the journal of the session that is current when they come.
+
+    A proof that a lost session finishes late is a fact still, and goes to its successor; between two sessions it waits.
+    """
+
+    def __init__(self) -> None:
+        self._journal: Journal | None = None
+        self._waiting: list[tuple[str, int, int, bytes]] = []
+        self._lock = threading.Lock()
+
+    def use(self, journal: Journal | None) -> None:
+        """From now on results go there; None: they wait."""
+        with self._lock:
+            self._journal = journal
+            if journal is not None:
+                for proof in self._waiting:
+                    journal.put_proof(*proof)
+                self._waiting.clear()
+
+    def put_proof(self, job: str, partition: int, attempt_no: int, proof: bytes) -> None:
+        """Keep a verified proof of one partition."""
+        with self._lock:
+            if self._journal is None:
+                self._waiting.append((job, partition, attempt_no, proof))
+            else:
+                self._journal.put_proof(job, partition, attempt_no, proof)
+
+    def put_delivery(self, job: str, proof: bytes) -> None:
+        """Keep a job's assembled proof; only the session that is current delivers."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.put_delivery(job, proof)
+
+
 class Prover:
     """What outlives a session: devices, and kinds with the keys they have loaded."""
 
@@ -93,6 +128,7 @@ class Prover:
         self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices)
         self._keys = KeyStore(config.srs.param_cache)
         self._kinds = make_kinds(config, self._keys, len(self._devices))
+        self._results = LateResults()
 
     def run(self) -> Exit:
         """Sessions, one after another: a new one when the lease of the last was lost."""
@@ -101,9 +137,13 @@ class Prover:
             journal = self._open_journal()
             if journal is None:
                 return Exit.OK
-            code = Session(self._config, journal, self._devices, self._kinds, self._detail()).run(self._stop)
+            code = self._session(journal).run(self._stop)
             if code is not None:
                 return code
+
+    def _session(self, journal: Journal) -> Session:
+        self._results.use(journal)
+        return Session(self._config, journal, self._devices, self._kinds, self._results, self._detail())
 
     def _open_journal(self) -> Journal | None:
         """A new session, once the database is there; None when a signal came first."""
@@ -138,16 +178,17 @@ class Session:
 
     def __init__(
         self, config: Config, journal: Journal, devices: Sequence[Device], kinds: Mapping[str, AnyKind],
-        detail: JsonObject,
+        results: LateResults, detail: JsonObject,
     ) -> None:  # fmt: skip
         self._config = config
+        self._results = results
         self._journal = journal
         self._detail = detail
         self._sampled = 0.0
         self._process = psutil.Process()
         self._tracker = StatusTracker(journal.session, journal.prover, journal.clock, [journal.sink])
         self._engine = Engine(
-            self._tracker, devices, kinds, journal, journal, engine_options(config), on_tick=self._tick
+            self._tracker, devices, kinds, journal, results, engine_options(config), on_tick=self._tick
         )  # fmt: skip
 
     def run(self, stop: Signals) -> Exit | None:
@@ -158,6 +199,7 @@ class Session:
         log.info("session started", session=self._journal.session)
         while not stop.wait(LOOK_EVERY_S):
             if self._engine.lost.is_set():
+                self._results.use(None)
                 self._journal.close()
                 return None
         return self._end(stop)

@@ -88,6 +88,23 @@ def test_a_killed_prover_is_succeeded_by_its_next_session(database: Database, tm
     assert (tmp_path / "log").read_text().count("monolithic GPU worker started") == 2
 
 
+def test_a_prover_that_lost_its_lease_goes_on_in_a_new_session(database: Database, tmp_path: Path) -> None:
+    with daemon(database, tmp_path) as process:
+        await_value(database, "SELECT count(*) FROM worker WHERE state = 'online'", 4)
+        first = value(database, "SELECT id::text FROM session WHERE prover = 'olga'")
+        value(database, f"SELECT supersede_session('{first}')")
+        second = f"SELECT count(*) FROM session WHERE prover = 'olga' AND state = 'online' AND id <> '{first}'"
+        await_value(database, second, 1)
+        online = "SELECT count(*) FROM worker w JOIN session s ON s.id = w.session_id " \
+            "WHERE w.state = 'online' AND s.state = 'online'"  # fmt: skip
+        await_value(database, online, 4)
+        job = submit_one(database, content=b"no request")
+        await_value(database, f"SELECT state FROM job WHERE id = '{job}'", "failed")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == Exit.OK
+    assert value(database, f"SELECT state FROM session WHERE id = '{first}'") == "lost"
+
+
 def test_a_device_that_is_not_there_stops_the_start(database: Database, tmp_path: Path) -> None:
     with daemon(database, tmp_path, "gpus.devices=0,7") as process:
         assert process.wait(PATIENCE_S) == Exit.UNAVAILABLE
