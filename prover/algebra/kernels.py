@@ -31,7 +31,7 @@ class Tiles:
     fft: int  # columns of a sub-transform
 
 
-_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=16)
+_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=32)
 _GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9)
 
 # measured on AVX2: the newer fusion emitters cost 1.25x on point addition; threads are ours, over independent tiles
