@@ -211,12 +211,13 @@ def _two_stages(x: jax.Array, roots: jax.Array, stage: jax.Array) -> jax.Array:
 
 def _by_tiles(work: Callable[..., jax.Array], arrays: tuple[jax.Array, ...], tile: int) -> jax.Array:
     """`work` on tiles of the last axis of [22, n, columns]; its outputs [tiles, 22, n, tile]."""
+    columns = arrays[0].shape[2]
+    width = min(tile, columns)
 
-    def cut(x: jax.Array) -> jax.Array:
-        width = min(tile, x.shape[2])
-        return x.reshape(_K2, x.shape[1], -1, width).transpose(2, 0, 1, 3)
+    def one(start: jax.Array) -> jax.Array:
+        return work(*(lax.dynamic_slice_in_dim(x, start, width, 2) for x in arrays))
 
-    result: jax.Array = lax.map(lambda parts: work(*parts), tuple(cut(x) for x in arrays))
+    result: jax.Array = lax.map(one, jnp.arange(0, columns, width))
     return result
 
 
