@@ -32,6 +32,9 @@ MEANINGS = {
 }
 _UNAVAILABLE_CODES = frozenset(
     {
+        "data_folder_foreign",
+        "data_folder_in_use",
+        "data_folder_version",
         "database_away",
         "device_missing",
         "database_unusable",
@@ -39,6 +42,10 @@ _UNAVAILABLE_CODES = frozenset(
         "key_write_failed",
         "platform_unavailable",
         "waited_too_long",
+        "postgres_failed",
+        "postgres_not_found",
+        "prover_name_taken",
+        "stack_failed",
     }
 )
 _KEY_CODES = frozenset({"key_damaged", "key_mismatch", "key_not_found", "key_exists"})
