@@ -6,7 +6,7 @@ import importlib
 import sys
 
 #: in the order they run
-BENCHES = ("proof", "journal")
+BENCHES = ("proof", "journal", "live")
 
 
 def main() -> None:

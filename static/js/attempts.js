@@ -24,12 +24,16 @@ export function moments(view) {
     .sort((a, b) => a[1] - b[1] || ORDER.indexOf(a[0]) - ORDER.indexOf(b[0]));
 }
 
+const known = new WeakMap(); // a view is never changed, only replaced
+
 /** Its phases: {state, from, to}, `to` null while the phase lasts. */
 export function phases(view) {
-  const found = moments(view);
-  return found
-    .map(([state, from], i) => ({ state, from, to: i + 1 < found.length ? found[i + 1][1] : null }))
-    .filter(({ state }) => state in PHASES);
+  if (!known.has(view)) {
+    const found = moments(view);
+    const all = found.map(([state, from], i) => ({ state, from, to: i + 1 < found.length ? found[i + 1][1] : null }));
+    known.set(view, all.filter(({ state }) => state in PHASES));
+  }
+  return known.get(view);
 }
 
 /** When it ended, in milliseconds, or null. */

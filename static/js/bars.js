@@ -61,15 +61,20 @@ export function workerRows(state, from) {
   }));
 }
 
+const known = new WeakMap(); // a view is never changed, only replaced
+
 function workerBars(state, key, view) {
-  const job = get(state, "job", view.job);
-  const name = attemptName(view, job);
-  const what = `${kindName(job.detail.kind)} ${name} ${job.detail.request_id ?? ""}`;
+  if (known.has(view)) return known.get(view);
   const claimed = (view.times.claimed ?? Infinity) / 1000;
-  return phases(view)
+  const job = () => get(state, "job", view.job);
+  const what = () => `${kindName(job().detail.kind)} ${attemptName(view, job())} ${job().detail.request_id ?? ""}`;
+  const bars = phases(view)
     .filter((phase) => phase.from >= claimed && (FRONT.has(phase.state) || phase.state === "finalizing"))
     .map((phase) => ({
       ...phase, id: `${key} ${phase.state}`, lanes: true, lane: phase.state === "finalizing" ? 1 : 0,
-      name: phase.state === "device" ? name : "", text: (at) => `${what}\n${phaseText(phase, at)}${error(view)}`,
+      name: phase.state === "device" ? attemptName(view, job()) : "",
+      text: (at) => `${what()}\n${phaseText(phase, at)}${error(view)}`,
     }));
+  known.set(view, bars);
+  return bars;
 }

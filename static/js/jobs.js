@@ -110,6 +110,7 @@ function fillJob(card, state, id, view, now) {
   data(card.copy, "copy", label);
   setFact(card.fact.priority, PRIORITIES[detail.priority] ?? (detail.priority === undefined ? null : String(detail.priority)));
   const rows = jobRows(state, id, now);
+  card.node.classList.toggle("bare", rows.length === 0);
   card.counts = progress(state, id, detail.partitions ?? 1);
   text(card.progress, `${card.counts.done} / ${card.counts.all} done`);
   card.fill.style.width = `${(100 * card.counts.done) / card.counts.all}%`;

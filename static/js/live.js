@@ -14,7 +14,7 @@ import { settings } from "./shell.js";
 import { Timeline } from "./timeline.js";
 import { WorkerCards } from "./workers.js";
 
-const TICK_MS = 100;
+const TICK_MS = 200; // of timers; what happens is drawn as it comes
 const DESCRIBE_MS = 2000; // how often the tables for screen readers follow
 const AGED_MS = 4000; // data older than this is called stale, by its age
 const LAGS = 50;
@@ -28,6 +28,9 @@ class Page {
   minutes = 1;
   describedAt = 0;
   forgottenAt = 0;
+  tickedAt = 0;
+  asked = 0; // the animation frame that will draw
+  newest = null; // time of the newest transition that is not drawn yet
   stoppedAt = null; // the database's time at which timers stand still
 
   constructor() {
@@ -42,7 +45,7 @@ class Page {
     this.#listen();
     const embedded = $("snapshot");
     this.connection.start(embedded ? JSON.parse(embedded.textContent) : null);
-    setInterval(() => this.tick(), TICK_MS);
+    setInterval(() => performance.now() - this.tickedAt < TICK_MS / 2 || this.tick(), TICK_MS);
   }
 
   #listen() {
@@ -69,13 +72,17 @@ class Page {
     this.jobs.themeChanged();
   }
 
-  /** The fold has moved. Hidden pages keep it, and draw nothing. */
+  /** The fold has moved (or, without rows, only the gauges have). Hidden pages keep it, and draw nothing. */
   changed(newest) {
     this.dirty = true;
-    if (document.hidden) return;
-    requestAnimationFrame(() => {
+    this.newest = newest === null ? this.newest : newest;
+    if (document.hidden || this.asked) return;
+    this.asked = requestAnimationFrame(() => {
+      this.asked = 0;
       this.tick();
-      if (newest !== null) setTimeout(() => this.measure(newest)); // after the paint
+      const drawn = this.newest;
+      this.newest = null;
+      if (drawn !== null) setTimeout(() => this.measure(drawn)); // after the paint
     });
   }
 
@@ -94,6 +101,7 @@ class Page {
   }
 
   tick() {
+    this.tickedAt = performance.now();
     const { state } = this.connection;
     if (document.hidden || state === null) return;
     const now = this.now();

@@ -24,6 +24,18 @@ export const LOOK = {
 };
 
 export class Paint {
+  static #current = null;
+
+  /** The paint of the present theme, made once for all timelines. */
+  static current(probe) {
+    return (Paint.#current ??= new Paint(probe));
+  }
+
+  /** The theme has changed. */
+  static forget() {
+    Paint.#current = null;
+  }
+
   constructor(probe) {
     const style = getComputedStyle(probe);
     this.colour = {};

@@ -20,7 +20,8 @@ export class Timeline {
   #view = null; // what the viewer has zoomed to, or null
   #selected = null; // [row, bar]
   #now = 0;
-  #frame = 0;
+  plotWidth = 0; // told by an observer: asking in the middle of a frame would lay the page out
+  visible = true; // on the screen: what is scrolled away is not painted
 
   constructor(root, { label, rowHeight = 20, relative = false }) {
     this.rowHeight = rowHeight;
@@ -65,15 +66,14 @@ export class Timeline {
     });
   }
 
-  /** Draw it as it is at `now`. */
+  /** Draw it as it is at `now`: at once, because who calls is in a frame or an event of his own. */
   draw(now) {
     this.#now = now;
-    cancelAnimationFrame(this.#frame);
-    this.#frame = requestAnimationFrame(() => this.#paint());
+    if (this.visible && this.plotWidth > 0) this.#paint();
   }
 
   themeChanged() {
-    this.paint = null;
+    Paint.forget();
     this.draw(this.#now);
   }
 
@@ -89,10 +89,8 @@ export class Timeline {
   // -- painting -------------------------------------------------------------------------------------------------------
 
   #paint() {
-    const width = this.plot.clientWidth;
-    if (!width) return;
-    this.paint ??= new Paint(this.plot);
-    this.#resize(width, AXIS + this.rows.length * this.rowHeight);
+    this.paint = Paint.current(this.plot);
+    this.#resize(this.plotWidth, AXIS + this.rows.length * this.rowHeight);
     const c = this.context;
     c.clearRect(0, 0, this.width, this.height);
     c.font = this.paint.font;
@@ -234,7 +232,14 @@ export class Timeline {
       this.#zoom(event.deltaY < 0 ? 0.8 : 1.25, event.offsetX / this.width);
     });
     on("keydown", (event) => this.#key(event));
-    new ResizeObserver(() => this.draw(this.#now)).observe(this.plot);
+    new ResizeObserver(([entry]) => {
+      this.plotWidth = Math.floor(entry.contentRect.width);
+      this.draw(this.#now);
+    }).observe(this.plot);
+    new IntersectionObserver(([entry]) => {
+      this.visible = entry.isIntersecting;
+      this.draw(this.#now);
+    }, { rootMargin: "200px" }).observe(this.plot);
   }
 
   #zoomTo(view) {

@@ -15,11 +15,11 @@ const PHASE_INK = {
 
 /** Workers in the order of (prover, gpu, worker). */
 export function orderedWorkers(state) {
-  const key = ([id, view]) => [proverOf("worker", id), view.detail.ordinal ?? 0, view.detail.sub ?? 0];
-  return [...state.views.worker].sort((a, b) => {
-    const [x, y] = [key(a), key(b)];
-    return x[0] < y[0] ? -1 : x[0] > y[0] ? 1 : x[1] - y[1] || x[2] - y[2];
-  });
+  const keyed = [...state.views.worker].map((entry) => [proverOf("worker", entry[0]), entry[1].detail, entry]);
+  const number = (detail, name) => detail[name] ?? 0;
+  keyed.sort(([p, a], [q, b]) => (p < q ? -1 : p > q ? 1
+    : number(a, "ordinal") - number(b, "ordinal") || number(a, "sub") - number(b, "sub")));
+  return keyed.map(([, , entry]) => entry);
 }
 
 /** worker -> its attempts that ended, newest first, at most three. */

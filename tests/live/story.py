@@ -56,6 +56,8 @@ class Story:
     devices: int = 2
     workers: int = 2  # a device
     synth_slots: int = 2
+    ready_slots: int = 4
+    scale: float = 1.0  # of all durations
     seed: int = 1
     fail: Callable[[str, int, int], bool] = lambda request, partition, attempt: False
     state: FleetState = field(default_factory=FleetState)
@@ -151,7 +153,7 @@ class Story:
         return self.state.get(Entity.JOB, job).detail
 
     def _spend(self, seconds: float) -> float:
-        return seconds * self.random.uniform(0.8, 1.2)
+        return seconds * self.scale * self.random.uniform(0.8, 1.2)
 
     def _load(self, job: str) -> None:
         self.move(Entity.JOB, job, "loading", job=job)
@@ -178,7 +180,7 @@ class Story:
 
     def _feed(self) -> None:
         self._synth_queue.sort()
-        while self._synth_queue and self._synth_active < self.synth_slots and len(self._ready) < 4:
+        while self._synth_queue and self._synth_active < self.synth_slots and len(self._ready) < self.ready_slots:
             *_, partition, job, _no = self._synth_queue.pop(0)
             if self._dead(job):
                 continue
