@@ -49,7 +49,7 @@ class Fleet:
         self.writer.beat(self.story.session, {"memory_rss_bytes": 2**30, "memory_limit_bytes": 5 * 2**29})
 
 
-def wait_for_seq(page: Page, fleet: Fleet) -> None:
+def wait_for_seq(page: Page, fleet: Fleet, seconds: float = 10) -> None:
     """Until the page has folded, and drawn, all that was written."""
     heads = json.dumps(fleet.writer.state.heads)
     page.wait_for_function(
@@ -58,7 +58,7 @@ def wait_for_seq(page: Page, fleet: Fleet) -> None:
             return Object.entries(heads).every(([session, seq]) => (seen[session] ?? 0) >= seq);
         }""",
         arg=json.loads(heads),
-        timeout=10_000,
+        timeout=1000 * seconds,
     )
 
 
@@ -178,7 +178,7 @@ def test_a_web_server_that_goes_away_is_said_and_the_page_comes_back(
         fleet.story.submit("window-post", "while-away", partitions=3)
         fleet.catch_up()
         with serving(database, port, secret=first.secret):
-            wait_for_seq(page, fleet)
+            wait_for_seq(page, fleet, 45)  # it tries again after at most half a minute
             expect(page.locator("#data-age")).to_have_text("live")
             expect(page.get_by_text("while-away").first).to_be_visible()
 
