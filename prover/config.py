@@ -86,7 +86,7 @@ class Gpus(Section):
     cpu_devices: int = Field(1, ge=1, le=64)
     gpu_workers_per_device: int = Field(2, ge=1, le=16)
     gpu_threads: int = Field(0, ge=0, le=1024)
-    table_budget: ByteSize = ByteSize(1 << 30)
+    table_budget: ByteSize = ByteSize(0)
 
 
 class Synthesis(Section):

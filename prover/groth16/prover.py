@@ -107,7 +107,7 @@ class ProvingKey:
     def tabulate(self, table_bytes: int, progress: Callable[[str], None] | None = None, threads: int = 1) -> None:
         """Make the tables that `table_bytes` of memory hold, while proofs go on: each section is faster from then on.
 
-        It costs as much as some tens of proofs, and gains about a third of each.
+        It costs as much as some ten proofs, and gains a third of each on small circuits, little on larger ones.
         """
         for name in sorted(_GROUPS, key=lambda name: self._bases[name].nbytes):
             if progress:

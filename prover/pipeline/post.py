@@ -17,7 +17,7 @@ from ..filecoin.request import parse_message
 from ..filecoin.shapes import PostShape, ProofKind
 from ..groth16.errors import ProofMalformed
 from ..groth16.keys import Parameters
-from ..groth16.prover import TABLE_BYTES, Pending, ProvingKey, start
+from ..groth16.prover import Pending, ProvingKey, start
 from ..groth16.store import KeyStore
 from ..groth16.verifier import PreparedKey
 from ..states import Holding, JsonObject
@@ -32,7 +32,7 @@ class PostSettings:
 
     keys: KeyStore
     circuit_cache: Path | None = None  # recorded matrices
-    table_bytes: int = TABLE_BYTES  # memory of a key's tables on a device
+    table_bytes: int = 0  # memory of a key's tables on a device, made when it is loaded
     device_threads: int = 2  # of the device phase and the tail
     synthesis_threads: int = 1
 
