@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
+from django.forms import CheckboxSelectMultiple
 from django.http import HttpRequest
 
 from cuzk_web.readonly import ReadOnly, one_of
@@ -30,6 +31,10 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]  # takes no parameter w
     )
     filter_horizontal = ()
     readonly_fields = ("last_login", "date_joined")
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Roles as boxes to tick."""
+        return super().formfield_for_manytomany(db_field, request, widget=CheckboxSelectMultiple, **kwargs)
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:

@@ -56,7 +56,8 @@ def test_a_drain_is_asked_twice_and_a_refusal_is_shown(served: Site, fleet: Flee
 
 
 def test_a_worker_of_a_silent_prover_is_lost_and_cannot_be_asked(served: Site, fleet: Fleet, page: Page) -> None:
-    fleet.writer.connection.execute("UPDATE session SET lease_until = clock_timestamp() - interval '1 s' WHERE pid > 0")
+    silent = "UPDATE session SET lease_until = clock_timestamp() - interval '1 s' WHERE pid > 0"
+    fleet.writer.connection.execute(silent)
     login(page, served, "olga")
     choose(page, served, "W0", "pause")
     expect(page.get_by_text("not online, so nobody would execute it")).to_be_visible()

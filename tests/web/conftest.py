@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
+from django.db import DatabaseError, connection
 from django.test import Client
 
 from cuzk_web.accounts.roles import ADMIN, OPERATOR, VIEWER
@@ -28,6 +31,19 @@ def person(name: str) -> User:
     return user
 
 
+class WebClient(Client):
+    """A browser whose requests are answered with the rights of the web's database role, and no more."""
+
+    def request(self, **request: Any) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute("SET ROLE cuzk_web")
+        try:
+            return super().request(**request)
+        finally:
+            with suppress(DatabaseError), connection.cursor() as cursor:  # the transaction may have failed
+                cursor.execute("RESET ROLE")
+
+
 @pytest.fixture
 def people(db: None) -> dict[str, User]:
     """All of them."""
@@ -39,7 +55,7 @@ def login(db: None) -> Login:
     """`login("olga")` is a browser in which olga is logged in; `login("")` one in which nobody is."""
 
     def browser(name: str) -> Client:
-        client = Client(enforce_csrf_checks=False)
+        client = WebClient()
         if name:
             client.force_login(person(name))
         return client
