@@ -229,6 +229,7 @@ class Session:
         calls, spent_ns = self._tracker.calls, self._tracker.spent_ns
         return {
             **self._tracker.gauges(), "rss_bytes": self._process.memory_info().rss,
+            "memory_total_bytes": psutil.virtual_memory().total,
             "tracker_calls": calls, "tracker_ms": spent_ns // 1_000_000, "journal_waiting": self._journal.waiting,
             "trouble": self._journal.trouble,
         }  # fmt: skip

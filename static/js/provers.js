@@ -50,6 +50,7 @@ export class ProverLines {
 function makeLine(p) {
   const line = {
     badge: el("span", { class: "badge" }), name: el("span"), local: el("span", { class: "tag" }, "local keys: not for the chain"),
+    trouble: el("span", { class: "tag", hidden: true }),
     version: fact("version"), host: fact("host"), device: fact("devices"), up: fact("up"), mode: fact("mode"),
     session: el("span", { class: "label" }), memoryName: el("span", {}, "memory"), memoryWords: el("b"), fill: el("span"),
     holdings: el("div", { class: "holdings" }),
@@ -59,7 +60,7 @@ function makeLine(p) {
     el("div", { class: "words" }, line.memoryName, line.memoryWords), line.meter);
   setLabel(line.session, p.session);
   line.node = el("section", { class: "card prover", "aria-label": `Prover ${p.prover}` },
-    el("div", { class: "prover-name" }, line.badge, line.name), line.local, line.up.node, line.device.node, line.version.node,
+    el("div", { class: "prover-name" }, line.badge, line.name), line.local, line.trouble, line.up.node, line.device.node, line.version.node,
     line.host.node, line.mode.node, el("span", { class: "fact" }, "session ", line.session), line.memory, line.holdings);
   return line;
 }
@@ -84,7 +85,11 @@ function fillLine(line, state, p, now, stale) {
   setFact(line.device, deviceWords(state, p.prover) || detail.platform);
   setFact(line.up, p.alive ? duration(p.now - Math.min(...Object.values(times)) / 1000) : "");
   setFact(line.mode, detail.pipeline === false ? "monolithic" : detail.split === false ? "pipeline, synchronous" : "");
-  fillMemory(line, p.live.gauges ?? {});
+  const said = p.live.gauges ?? {};
+  fillMemory(line, said);
+  hide(line.trouble, !said.trouble || !p.fresh);
+  text(line.trouble, String(said.trouble ?? ""));
+  title(line.trouble, `The prover's journal; ${count(said.journal_waiting ?? 0)} records wait to be written`);
   fillHoldings(line, state, p.prover, now);
 }
 
@@ -98,11 +103,12 @@ function deviceWords(state, prover) {
 
 /** Resident memory against the limit: green up to 60 %, amber up to 85 %, red above. */
 function fillMemory(line, values) {
-  const used = values.memory_rss_bytes;
+  const used = values.rss_bytes;
   const limit = values.memory_limit_bytes ?? values.memory_total_bytes;
   hide(line.memory, !Number.isFinite(used));
   if (!Number.isFinite(used)) return;
   const share = limit > 0 ? used / limit : 0;
+  hide(line.meter, !(limit > 0));
   text(line.memoryWords, limit > 0 ? `${bytes(used)} of ${bytes(limit)} (${percent(used, limit)})` : bytes(used));
   line.fill.style.width = `${Math.min(100, 100 * share)}%`;
   data(line.meter, "level", share > 0.85 ? "full" : share > 0.6 ? "high" : "");

@@ -46,7 +46,7 @@ class Fleet:
         """What was told so far, whatever the time is."""
         if self.story.told:
             self.writer.write(self.story.take())
-        self.writer.beat(self.story.session, {"memory_rss_bytes": 2**30, "memory_limit_bytes": 5 * 2**29})
+        self.writer.beat(self.story.session, {"rss_bytes": 2**30, "memory_total_bytes": 5 * 2**29})
 
 
 def wait_for_seq(page: Page, fleet: Fleet, seconds: float = 10) -> None:
