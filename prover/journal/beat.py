@@ -22,6 +22,7 @@ import psycopg
 from .connection import connect
 
 INTERVAL = 2.0  # seconds
+PURGE_EVERY = 150  # beats
 LOST = 3  # exit status: the session is not current any more
 _BEAT = """UPDATE session SET heartbeat_at = clock_timestamp(), lease_until = clock_timestamp() + lease_length(),
         tick_at = clock_timestamp() - %s * interval '1 second'
@@ -64,12 +65,15 @@ def main() -> int:
     """Beat until there is nobody to beat for; returns the exit status."""
     settings = Settings(**json.loads(sys.stdin.readline()))
     connection: psycopg.Connection | None = None
-    said = ""
+    said, beats = "", 0
     while True:
         try:
             connection = connection or connect(settings.dsn, "cuzk heartbeat")
             if may_renew(settings) and not beat(connection, settings):
                 return LOST
+            if beats % PURGE_EVERY == 0:
+                connection.execute("SELECT purge()")
+            beats += 1
         except psycopg.Error as error:
             if type(error).__name__ != said:  # once an outage
                 said = type(error).__name__
