@@ -22,6 +22,8 @@ from bench import peer, prove
 
 OUT = Path(__file__).resolve().parent / "out"
 KINDS = ("window-post", "winning-post")
+#: small enough for tables to pay
+TABULATED = ("window-post",)
 PROOFS = 5
 
 
@@ -44,8 +46,9 @@ def _measure(kind: str, program: Path | None) -> tuple[dict[str, Any], dict[str,
         with _session(kind, cache) as ask:
             ours |= ask("load")
             ours["plain"] = [_turn(ask, kind, program, theirs) for _ in range(PROOFS)]
-            ours |= ask("tabulate")
-            ours["tables"] = [_turn(ask, kind, program, theirs) for _ in range(PROOFS)]
+            if kind in TABULATED:
+                ours |= ask("tabulate")
+                ours["tables"] = [_turn(ask, kind, program, theirs) for _ in range(PROOFS)]
             ours |= ask("memory")
     return ours, _merged(theirs) if theirs else None
 
@@ -108,18 +111,19 @@ def _print(kind: str, ours: dict[str, Any], theirs: dict[str, Any] | None) -> No
     peers = theirs or {}
     head = ("ours", "(least)", "bellperson", "ratio") if theirs else ("ours", "(least)")
     print(f"\n{kind:24}" + "".join(f"{word:>12}" for word in head))
-    for words, proofs in (("", ours["plain"]), (", tables", ours["tables"])):
-        _row(f"whole proof{words}", [proof["whole_s"] for proof in proofs], peers.get("prove_s"))
-        _row(f"its CPU seconds{words}", [proof["cpu_s"] for proof in proofs], peers.get("cpu_s"))
+    for name in ("plain", "tables"):
+        if name in ours:
+            _row(f"whole proof, {name}", [proof["whole_s"] for proof in ours[name]], peers.get("prove_s"))
+            _row("its CPU seconds", [proof["cpu_s"] for proof in ours[name]], peers.get("cpu_s"))
+            _print_parts(ours[name])
     _row("verification", [proof["verify_s"] for proof in ours["plain"]], peers.get("verify_s"))
     _row("set-up", [ours["setup_s"]], peers.get("setup_s"))
     _row("its CPU seconds", [ours["setup_cpu_s"]], peers.get("setup_cpu_s"))
-    _print_parts("parts", ours["plain"])
-    _print_parts("parts with tables", ours["tables"])
     print(f"the first set-up, compilation included, {ours['first_setup_s']:.1f}")
     print(f"compiled in {ours['cold_s']:.1f} at first, in {ours['compile_s']:.1f} from the disk cache")
-    print(f"key mapped and digested in {ours['open_s']:.2f}, ready in {ours['key_s']:.2f}; ", end="")
-    print(f"tables of {ours['tables_mib']:.0f} MiB in {ours['tabulate_s']:.1f}")
+    print(f"key mapped and digested in {ours['open_s']:.2f}, ready in {ours['key_s']:.2f}")
+    if "tabulate_s" in ours:
+        print(f"tables of {ours['tables_mib']:.0f} MiB made in {ours['tabulate_s']:.1f}")
     print(f"memory of the process: {ours['rss_mib']:.0f} MiB, {ours['peak_rss_mib']:.0f} at most", flush=True)
 
 
@@ -131,10 +135,10 @@ def _row(name: str, mine: list[float], other: list[float] | None) -> None:
     print(line)
 
 
-def _print_parts(words: str, proofs: list[dict[str, Any]]) -> None:
+def _print_parts(proofs: list[dict[str, Any]]) -> None:
     """Stages in brackets: those of the device phase run side by side."""
     parts = {name: statistics.median(proof["parts"][name] for proof in proofs) for name in proofs[0]["parts"]}
-    print(f"{words}: " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()), end="; ")
+    print("    " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()), end="; ")
     print(f"synthesis / device {parts['synthesis'] / parts['device']:.2f}")
 
 

@@ -195,9 +195,11 @@ def start(
 ) -> Pending:
     """The device phase; returns when its outputs are ready.
 
-    r and s are fresh random numbers unless given (tests: fixed ones give away the witness). Raises ScalarsInvalid.
+    r and s are fresh random numbers unless given (tests: fixed ones give away the witness). Raises ScalarsInvalid, and
+    KeyMismatch for the assignment of another circuit.
     """
     r, s = (_blinding(name, value) for name, value in (("r", r), ("s", s)))
+    _require_shape(key.matrices, assignment)
     wires = np.concatenate([assignment.inputs, assignment.aux])
     wires_b = wires[key.wires.b]
     scalars = {
@@ -215,6 +217,17 @@ def start(
 
     sums = _together({"h": h, **{name: sum_of(name) for name in scalars}})
     return Pending(key, sums, wires_b, r, s, timer)
+
+
+def _require_shape(matrices: Matrices, assignment: Assignment) -> None:
+    found = (
+        len(assignment.inputs),
+        len(assignment.aux),
+        *(part.shape[1] for part in (assignment.a, assignment.b, assignment.c)),
+    )
+    rows = matrices.num_rows
+    if found != (matrices.num_inputs, matrices.num_aux, rows, rows, rows):
+        raise KeyMismatch(f"the assignment is of another circuit: inputs, aux and rows {found}", field="assignment")
 
 
 def _together(stages: dict[str, Callable[[], bytes]]) -> dict[str, bytes]:

@@ -217,6 +217,13 @@ def test_the_window_key_does_not_fit_tiny() -> None:
         ProvingKey(parameters("tiny"), recorded("window"))
 
 
+def test_an_assignment_of_another_circuit_is_refused(tiny: ProvingKey) -> None:
+    circuit, wires = toy.chain(4, seed=1)
+    with pytest.raises(KeyMismatch) as caught:
+        start(tiny, toy.wired(circuit, wires))
+    assert caught.value.field == "assignment"
+
+
 def test_the_sums_of_zero_wires_are_infinity(tiny: ProvingKey) -> None:
     count = len(parameters("tiny").h)
     assert tiny.msm("h", np.zeros((count, 32), np.uint8)) == bytes([0x40]) + bytes(95)
