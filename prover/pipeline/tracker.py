@@ -226,7 +226,8 @@ class StatusTracker:
     def claim_unsynthesised(self, key: AttemptKey, worker: str) -> bool:
         """The monolithic loop: a worker takes a pending attempt for all phases; False, and no trace, if it may not."""
         with self._timed():
-            if claim_refusal(self._state, worker) is not None or self._stop_word(key) is not None:
+            waits = self._view(key).state == Attempt.PENDING and self._stop_word(key) is None
+            if not waits or claim_refusal(self._state, worker) is not None:
                 return False
             return self._attempt(key, Attempt.RESERVED) and self._attempt(key, Attempt.CLAIMED, worker=worker)
 
