@@ -2,6 +2,7 @@
 // grey and its timers stand still.
 
 import { attemptName, cell, endedAt, phases, PHASES, story } from "./attempts.js";
+import { fillActions, makeActions } from "./commands.js";
 import { data, el, hide, keyed, setBadge, text, title } from "./dom.js";
 import { activity, admin, ATTEMPT_ENDS, busySince, finalizing, front, get, since } from "./fold.js";
 import { clock, duration, kindName } from "./format.js";
@@ -77,6 +78,7 @@ export class WorkerCards {
     text(card.admin, wish === "enabled" ? "" : wish + (wish === "draining" && doing !== "drained" ? " (finishes what it has)" : ""));
     title(card.admin, said.detail.by ? `by ${said.detail.by}` : "");
     hide(card.admin, wish === "enabled" || wish === doing);
+    fillActions(card.actions, state, id, workerName(view), wish, doing);
   }
 
   #fillFront(card, state, doing) {
@@ -129,11 +131,13 @@ function makeCard(id) {
     nothing: el("div", { class: "nothing" }), tail: el("div", { class: "worker-tail", hidden: true }),
     last: el("span", { class: "last" }), admin: el("span", { class: "tag", hidden: true }), age: el("span", { class: "age" }),
   };
+  card.actions = makeActions(id);
   card.line = el("div", { class: "worker-line" }, card.kind, card.partition, card.phase, card.timer);
   card.node = el("article", { class: "card worker", title: id },
     el("div", { class: "worker-head" }, card.name, card.gpu, card.badge),
     el("div", { class: "worker-front" }, card.line, card.label, card.bar, card.nothing, card.tail),
-    el("div", { class: "worker-foot" }, card.last, card.admin, card.age));
+    el("div", { class: "worker-foot" }, card.last, card.admin, card.age),
+    card.actions.node);
   return card;
 }
 

@@ -55,6 +55,34 @@ def test_a_drain_is_asked_twice_and_a_refusal_is_shown(served: Site, fleet: Flee
         expect(row).to_contain_text(word)
 
 
+def test_a_card_of_the_live_page_has_the_buttons(served: Site, fleet: Fleet, page: Page) -> None:
+    login(page, served, "olga")
+    card = page.locator('[data-worker="prover-1/1/1"]')
+    expect(card.get_by_role("button", name="Resume")).to_be_hidden()
+    card.get_by_role("button", name="Pause W3").click()
+    expect(card.get_by_role("status")).to_contain_text("pause asked")
+    fleet.answer("paused: it takes nothing new", admin="paused")
+    expect(card.locator(".badge")).to_have_text("paused", timeout=2000)
+    card.get_by_role("button", name="Resume W3").click()
+    expect(card.get_by_role("status")).to_contain_text("resume asked")
+    fleet.answer("enabled", admin="enabled")
+    expect(card.locator(".badge")).to_have_text("idle", timeout=2000)
+    page.on("dialog", lambda dialog: dialog.dismiss())
+    card.get_by_role("button", name="Drain W3").click()
+    expect(card.get_by_role("button", name="Drain W3")).to_be_enabled()
+    count = fleet.writer.connection.execute(
+        "SELECT count(*) FROM command WHERE action = 'drain' AND target = %s", ["prover-1/1/1"]
+    ).fetchone()
+    assert count == (0,)  # the person said no
+    screenshot(page, "live-buttons")
+
+
+def test_a_viewer_has_no_buttons(served: Site, fleet: Fleet, page: Page) -> None:
+    login(page, served, "vera")
+    expect(page.locator(".worker .badge").first).to_be_visible()
+    expect(page.locator(".worker-actions:visible")).to_have_count(0)
+
+
 def test_a_worker_of_a_silent_prover_is_lost_and_cannot_be_asked(served: Site, fleet: Fleet, page: Page) -> None:
     silent = "UPDATE session SET lease_until = clock_timestamp() - interval '1 s' WHERE pid > 0"
     fleet.writer.connection.execute(silent)
