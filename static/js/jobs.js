@@ -82,7 +82,7 @@ function makeJob(id, href) {
     error: el("p", { class: "notice error", hidden: true }), plot: el("div", { class: "plot" }),
   };
   card.meter = el("div", { class: "meter", role: "progressbar", "aria-label": "Partitions proved", "aria-valuemin": 0 }, card.fill);
-  card.fact = Object.fromEntries(["age", "waited", "priority", "deadline", "left"].map((name) => {
+  card.fact = Object.fromEntries(["age", "waited", "again", "priority", "deadline", "left"].map((name) => {
     const value = el("b");
     const node = el("span", {}, `${FACT_NAMES[name]} `, value);
     card.facts.append(node);
@@ -96,12 +96,11 @@ function makeJob(id, href) {
 }
 
 const FACT_NAMES = {
-  age: "submitted", waited: "waited", priority: "priority", deadline: "deadline", left: "about",
+  age: "submitted", waited: "waited", again: "queued again", priority: "priority", deadline: "deadline", left: "about",
 };
 
 function fillJob(card, state, id, view, now) {
   const { detail } = view;
-  card.node.classList.toggle("waiting", WAITING.has(view.state));
   text(card.number, `#${detail.number ?? "?"}`);
   setBadge(card.badge, view.state);
   text(card.kind, kindName(detail.kind));
@@ -143,18 +142,29 @@ function progress(state, id, all) {
 
 function tickJob(card, state, id, now) {
   const view = get(state, "job", id);
-  const queued = (view.times.queued ?? since(view)) / 1000;
-  const started = view.times.loading;
+  const { submitted, started, again } = course(view);
   const over = JOB_ENDS.has(view.state);
-  setFact(card.fact.age, over ? moment(queued, settings.zone, "time") : `${duration(now - queued)} ago`);
-  setFact(card.fact.waited, duration((started ? started / 1000 : over ? since(view) / 1000 : now) - queued));
+  setFact(card.fact.age, over ? moment(submitted, settings.zone, "time") : `${duration(now - submitted)} ago`);
+  setFact(card.fact.waited, duration((started ?? (over ? since(view) / 1000 : now)) - submitted));
+  setFact(card.fact.again, again === null ? null : `${duration(now - again)} ago`);
   setDeadline(card.fact.deadline, view.detail.deadline_us, now, over);
-  setFact(card.fact.left, over ? null : estimate(card.counts, now));
+  setFact(card.fact.left, over || WAITING.has(view.state) ? null : estimate(card.counts, now));
   if (!over) {
     const { notes, rows } = card.timeline;
     rows.forEach((row, i) => text(notes.children[i], row.live(now)));
   }
   card.timeline.draw(now);
+}
+
+/**
+ * When a job was submitted and first begun, and when it went back to the queue if it waits there again (its prover was
+ * lost): a state that is entered twice keeps its last time, so the earliest of all times stands for the first.
+ */
+function course({ state, times }) {
+  const submitted = Math.min(...Object.values(times)) / 1000;
+  const started = times.loading === undefined ? null : times.loading / 1000;
+  const again = WAITING.has(state) && started !== null ? times[state] / 1000 : null;
+  return { submitted, started, again };
 }
 
 /** What is left, if enough is known to say: at the rate of the partitions that are done. */
@@ -191,8 +201,7 @@ function makeRow(href) {
 
 function fillRow(row, view) {
   const { detail } = view;
-  const queued = (view.times.queued ?? since(view)) / 1000;
-  const started = view.times.loading ? view.times.loading / 1000 : null;
+  const { submitted, started } = course(view);
   text(row.number, String(detail.number ?? "?"));
   setBadge(row.badge, view.state);
   text(row.kind, kindName(detail.kind));
@@ -200,8 +209,8 @@ function fillRow(row, view) {
   text(row.error, detail.error ? `${view.reason ?? detail.error_code ?? ""} ${detail.error}`.trim() : "");
   hide(row.error, !detail.error);
   text(row.partitions, String(detail.partitions ?? 1));
-  text(row.waited, duration((started ?? since(view) / 1000) - queued));
+  text(row.waited, duration((started ?? since(view) / 1000) - submitted));
   text(row.took, duration(started === null ? null : since(view) / 1000 - started));
   text(row.ended, moment(since(view) / 1000, settings.zone));
-  title(row.ended, `submitted ${moment(queued, settings.zone)} by ${detail.submitted_by ?? "?"}`);
+  title(row.ended, `submitted ${moment(submitted, settings.zone)} by ${detail.submitted_by ?? "?"}`);
 }

@@ -239,7 +239,7 @@ export class Timeline {
     new IntersectionObserver(([entry]) => {
       this.visible = entry.isIntersecting;
       this.draw(this.#now);
-    }, { rootMargin: "200px" }).observe(this.plot);
+    }, { rootMargin: "1000px" }).observe(this.plot);
   }
 
   #zoomTo(view) {
