@@ -72,5 +72,12 @@ def cache_directory(name: str) -> Path | None:
 
 def add_database(parser: argparse.ArgumentParser) -> None:
     """--database URL."""
-    url = os.environ.get("DATABASE_URL") or "postgresql:///cuzk"
-    parser.add_argument("--database", metavar="URL", default=url, help="default: DATABASE_URL, else postgresql:///cuzk")
+    text = "default: DATABASE_URL, else that of a running `cuzk up`, else postgresql:///cuzk"
+    parser.add_argument("--database", metavar="URL", default=default_database(), help=text)
+
+
+def default_database() -> str:
+    """The database to use when none is named."""
+    from prover.stack.running import database_url, home_folder
+
+    return os.environ.get("DATABASE_URL") or database_url(home_folder()) or "postgresql:///cuzk"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,45 +72,33 @@ def test_the_same_id_with_another_content_is_refused_with_both_digests(database:
         assert request.parse_json(file.read_bytes()).digest.hex() in run.stderr
 
 
+def waited(database: Database, end_as: Callable[[str], None], *arguments: Any) -> tuple[int, str, str]:
+    """Exit code, output and notes of `cuzk submit` that waits while the job, by its id, is ended."""
+    client = Client(database.url(DAEMON))
+    job = client.submit(request.parse_json(FILE.read_bytes()), "test").job
+    client.close()
+    command = [sys.executable, "-m", "prover", "submit", FILE, *arguments, "--database", database.url(DAEMON)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([str(word) for word in command], **pipes) as waiting:
+        assert "was there already: queued" in waiting.stderr.readline()
+        end_as(job)
+        printed, said = waiting.communicate(timeout=60)
+    assert printed.strip() == job
+    return waiting.returncode, printed, said
+
+
 def test_waiting_gives_the_proof(database: Database, tmp_path: Path) -> None:
     out = tmp_path / "proof"
-    command = [
-        sys.executable,
-        "-m",
-        "prover",
-        "submit",
-        str(FILE),
-        "--out",
-        str(out),
-        "--database",
-        database.url(DAEMON),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
-        assert waiting.stderr is not None
-        assert "queued" in waiting.stderr.readline()
-        client = Client(database.url(DAEMON))
-        job = client.submit(request.parse_json(FILE.read_bytes()), "test").job
-        client.close()
-        end(database, job, "done", proof=PROOF, local_keys=True)
-        printed, said = waiting.communicate(timeout=30)
-    assert (waiting.returncode, printed.strip()) == (0, job)
-    assert out.read_bytes() == PROOF
+    code, _, said = waited(database, lambda job: end(database, job, "done", proof=PROOF, local_keys=True), "--out", out)
+    assert (code, out.read_bytes()) == (0, PROOF)
     assert "local keys: not for the chain" in said
 
 
 def test_a_failed_job_is_told_with_its_reason(database: Database) -> None:
-    client = Client(database.url(DAEMON))
-    job = client.submit(request.parse_json(FILE.read_bytes()), "test").job
-    threading.Timer(
-        1.0,
-        end,
-        (database, job, "failed"),
-        {"error_code": "merkle_path_mismatch", "error_message": "vanilla_proofs[0]: no"},
-    ).start()
-    run = submit(database, FILE, "--wait")
-    client.close()
-    assert run.returncode == Exit.REFUSED
-    assert "failed: vanilla_proofs[0]: no [merkle_path_mismatch]" in run.stderr
+    why = {"error_code": "merkle_path_mismatch", "error_message": "vanilla_proofs[0]: no"}
+    code, _, said = waited(database, lambda job: end(database, job, "failed", **why), "--wait")
+    assert code == Exit.REFUSED
+    assert "failed: vanilla_proofs[0]: no [merkle_path_mismatch]" in said
 
 
 def test_waiting_has_an_end(database: Database) -> None:
