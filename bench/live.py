@@ -10,6 +10,7 @@ the load average is printed, because a machine that is busy with other things me
 from __future__ import annotations
 
 import asyncio
+import base64
 import bisect
 import json
 import os
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,6 +102,8 @@ class Viewers:
     def receive(self, viewer: int, payload: str, counts: bool) -> int:
         """Take a frame; its number."""
         now_us = time.time_ns() // 1000
+        if not payload.startswith('{"n":'):
+            return 0  # the server closed the socket
         number, _, shared = payload.partition(",")
         rows = self._rows(shared)
         for session, seq, at_us in rows:
@@ -122,33 +126,48 @@ class Viewers:
 
 
 async def watch(url: str, cookie: str, count: int, seconds: float) -> Viewers:
-    from autobahn.asyncio.websocket import WebSocketClientFactory, WebSocketClientProtocol
-
+    """All sockets until the time is over."""
     viewers = Viewers()
-    begin = time.monotonic()
-
-    class Protocol(WebSocketClientProtocol):  # type: ignore[misc]  # Autobahn has no types
-        number = 0
-        acked = 0
-
-        def onOpen(self) -> None:
-            self.sendMessage(json.dumps({"since": {}}).encode())
-
-        def onMessage(self, payload: bytes, isBinary: bool) -> None:
-            warm = time.monotonic() - begin > WARM_S
-            seen = viewers.receive(id(self), payload.decode(), warm)
-            if seen - self.acked >= 10:
-                self.acked = seen
-                self.sendMessage(f'{{"ack":{seen}}}'.encode())
-
-    host, port = url.removeprefix("http://").rstrip("/").split(":")
-    factory = WebSocketClientFactory(f"ws://{host}:{port}/ws/live", origin=url.rstrip("/"), headers={"Cookie": cookie})
-    factory.protocol = Protocol
-    loop = asyncio.get_running_loop()
-    for _ in range(count):
-        await loop.create_connection(factory, host, int(port))
-    await asyncio.sleep(seconds)
+    until = time.monotonic() + seconds
+    await asyncio.gather(*(follow(viewers, number, url, cookie, until) for number in range(count)))
     return viewers
+
+
+async def follow(viewers: Viewers, number: int, url: str, cookie: str, until: float) -> None:
+    """One socket: the least of RFC 6455 that it takes, so that the bench measures the site and not its clients."""
+    host, port = url.removeprefix("http://").rstrip("/").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=2**24)
+    key = base64.b64encode(os.urandom(16)).decode()
+    writer.write(
+        f"GET /ws/live HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: {url.rstrip('/')}\r\nCookie: {cookie}\r\n"
+        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
+    )
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    warm = time.monotonic() + WARM_S
+    acked = 0
+    send(writer, '{"since":{}}')
+    with suppress(TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(until - time.monotonic()):
+            while True:
+                seen = viewers.receive(number, await receive(reader), time.monotonic() > warm)
+                if seen - acked >= 10:
+                    acked = seen
+                    send(writer, f'{{"ack":{seen}}}')
+    writer.close()
+
+
+async def receive(reader: asyncio.StreamReader) -> str:
+    """The text of the server's next frame."""
+    _, length = await reader.readexactly(2)
+    if length >= 126:
+        length = int.from_bytes(await reader.readexactly(2 if length == 126 else 8))
+    return (await reader.readexactly(length)).decode()
+
+
+def send(writer: asyncio.StreamWriter, text: str) -> None:
+    """A short text frame, masked as a client's must be (with zeros: there is nothing to hide)."""
+    writer.write(bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode())
 
 
 def run_viewers(url: str, cookie: str, count: int, seconds: float) -> None:

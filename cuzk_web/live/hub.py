@@ -279,6 +279,7 @@ class Hub:
                 shared = self._body(())
             await self._broadcast(shared)
             for viewer in [v for v in self.viewers if v.too_slow]:
+                self.leave(viewer)
                 await viewer.close(protocol.CloseCode.TOO_SLOW)
             await asyncio.sleep(max(0.0, PULSE_S - (time.monotonic() - started)))
 

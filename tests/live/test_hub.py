@@ -12,7 +12,7 @@ import pytest
 from cuzk_web.live import hub as hub_module
 from cuzk_web.live import ring, snapshot, viewer
 from cuzk_web.live.hub import Hub
-from cuzk_web.live.protocol import BadFrame
+from cuzk_web.live.protocol import BadFrame, CloseCode
 from cuzk_web.live.viewer import Viewer
 from prover.states import Entity, FleetState, Transition, fold, from_json
 from tests.postgres import Database
@@ -252,3 +252,23 @@ async def test_an_ack_that_was_never_sent_is_refused(live: Hub) -> None:
     page = Page(live)
     with pytest.raises(BadFrame, match="ack: not between 0 and 0"):
         await live.ack(page.viewer, 3)
+
+
+async def test_a_viewer_who_reads_nothing_for_long_is_closed_and_told_why(
+    live: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewer, "WINDOW", 2)
+    monkeypatch.setattr(viewer, "SLOW_S", 0.2)
+    monkeypatch.setattr(hub_module, "PULSE_S", 0.1)
+    await live.ready.wait()
+    deaf, reader = Page(live), Page(live)
+    await deaf.subscribe()
+    await reader.subscribe()
+
+    def told() -> bool:
+        reader.viewer.acked = reader.viewer.sent
+        return deaf.closed is not None
+
+    await until(told)
+    assert deaf.closed == CloseCode.TOO_SLOW and deaf.viewer not in live.viewers
+    assert reader.closed is None and reader.viewer in live.viewers
