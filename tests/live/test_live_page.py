@@ -72,7 +72,7 @@ def test_a_person_logs_in_and_sees_the_fleet_move(served: Site, fleet: Fleet, pa
     expect(page.locator(".worker .name")).to_have_text(["W0", "W1", "W2", "W3"])
     expect(page.locator(".worker .gpu")).to_have_text(["GPU 0", "GPU 0", "GPU 1", "GPU 1"])
     expect(page.locator(".worker .badge")).to_have_text(["idle"] * 4)
-    expect(page.locator(".prover .tag")).to_have_text("local keys: not for the chain")
+    expect(page.locator(".prover .tag:visible")).to_have_text("local keys: not for the chain")
     expect(page.locator(".prover-memory b")).to_have_text("1.0 GiB of 2.5 GiB (40%)")
     fleet.story.now_us = time.time_ns() // 1000 - 3_000_000
     fleet.story.submit("window-post", "deadline-5", partitions=13, priority=3)
