@@ -69,7 +69,10 @@ def ours(server: EmbeddedPostgres, folder: Path) -> tuple[float, float, float]:
         connection.execute("UPDATE session SET lease_until = now() + interval '1 hour' WHERE id = %s", [session])
     writer = Writer(url, session, Spool(folder, session))
     writer.start()
-    source = transitions(session, submit(server.url(SITE, DATABASE)))
+    job = submit(server.url(SITE, DATABASE))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE job SET session_id = %s WHERE id = %s", [session, job])
+    source = transitions(session, job)
     cpu, started, count = resource.getrusage(resource.RUSAGE_SELF), time.monotonic(), 0
     while time.monotonic() - started < SECONDS:
         if writer.waiting > QUEUE:

@@ -36,6 +36,7 @@ _ANOMALY = """INSERT INTO anomaly (session_id, number, at, code, entity, entity_
         AS r(number bigint, at bigint, code text, entity text, entity_id text, old text, new text, detail jsonb)
     ON CONFLICT DO NOTHING"""
 _SAMPLE = "INSERT INTO sample (session_id, at, gauges) VALUES (%s, %s, %s::jsonb) ON CONFLICT DO NOTHING"
+_HELD = "SELECT id::text FROM job WHERE id = ANY(%s::uuid[]) AND session_id = %s"
 _FENCE = "SELECT state, head_seq FROM session WHERE id = %s FOR NO KEY UPDATE"
 
 
@@ -79,6 +80,7 @@ def write(connection: psycopg.Connection, mirror: Mirror, head: int, records: Se
     batch = Sorted.of(records)
     fresh = [t for t in batch.transitions if t.seq > head]
     with connection.transaction(), connection.cursor() as cursor:
+        fresh = _without_stale(cursor, mirror.session, fresh, batch.anomalies)
         _copy(cursor, fresh)
         _fence(cursor, mirror.session, head)
         _store_proofs(cursor, mirror.session, batch.proofs)
@@ -104,6 +106,30 @@ def write_facts(connection: psycopg.Connection, session: str, records: Sequence[
         _store_anomalies(cursor, session, [*batch.anomalies, *late[:MAX_LATE]])
         cursor.execute("SELECT pg_notify('cuzk', '')")
     return len(late)
+
+
+def _without_stale(
+    cursor: psycopg.Cursor[Any], session: str, transitions: Sequence[Transition], anomalies: list[Anomaly]
+) -> list[Transition]:
+    """Moves of jobs that the session does not hold, or gave back a moment ago, make way for a mark and an anomaly.
+
+    No lock is needed: a lease comes by our own claim, which is committed before the first move, and goes by our own
+    release or with the whole session.
+    """
+    jobs = sorted({t.job for t in transitions if t.job is not None})
+    if not jobs:
+        return list(transitions)
+    held = {key for (key,) in cursor.execute(_HELD, [jobs, session]).fetchall()}
+    result = []
+    for t in transitions:
+        if t.job is not None and t.job not in held:
+            words = (t.entity.value, t.entity_id, t.old, t.new)
+            anomalies.append(Anomaly(-t.seq, t.at_us, "stale_lease", *words, {"job": t.job}))
+            t = placeholder(t, "stale_lease")
+        elif t.entity is Entity.JOB and t.new in ("queued", "held"):
+            held.discard(t.entity_id)
+        result.append(t)
+    return result
 
 
 def _copy(cursor: psycopg.Cursor[Any], transitions: Sequence[Transition]) -> None:
@@ -167,9 +193,9 @@ def _store_anomalies(cursor: psycopg.Cursor[Any], session: str, anomalies: Seque
         cursor.execute(_ANOMALY, {"session": session, "rows": json_text(rows)})
 
 
-def placeholder(damaged: Transition) -> Transition:
-    """What stands in the log for a record that was lost or that the database refuses: numbers stay dense."""
+def placeholder(damaged: Transition, reason: str = "record_damaged") -> Transition:
+    """What stands in the log for a record that was lost, or that may not be written: numbers stay dense."""
     return Transition(
         damaged.session, damaged.seq, damaged.at_us, damaged.mono_ns, Entity.SESSION, damaged.session,
-        "online", "online", reason="record_damaged",
+        "online", "online", reason=reason,
     )  # fmt: skip

@@ -197,7 +197,7 @@ class Writer:
             self._write(records[middle:])
             return
         log.error("the database refuses a record", session=self.session, record=repr(records[0]), error=str(error))
-        if isinstance(records[0], Transition) and records[0].reason != "record_damaged":
+        if isinstance(records[0], Transition) and records[0].reason not in ("record_damaged", "stale_lease"):
             self._write([batch.placeholder(records[0])])
 
     def _lose(self, reason: str, records: Sequence[Record]) -> None:

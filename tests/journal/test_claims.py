@@ -84,3 +84,24 @@ def test_a_submission_wakes_the_prover(database: Database, tmp_path: Path) -> No
         eventually(lambda: prover.control.woken and prover.journal.depth() == 1)
         prover.take()
         eventually(lambda: prover.journal.depth() == 0)
+
+
+def test_a_job_that_was_given_back_is_not_moved_any_more(database: Database, tmp_path: Path) -> None:
+    """The old holder's tracker still knows it; its moves leave a mark in the log, and the new holder is undisturbed."""
+    job = submit_one(database)
+    with running(database, tmp_path, "a") as a, running(database, tmp_path, "b") as b:
+        a.take()
+        a.tracker.job_loading(job)
+        a.tracker.job_released(job, "draining")
+        a.journal.flush()
+        (claimed,) = b.take()
+        a.tracker.new_attempt(job)
+        a.tracker.job_cancelled(job, by="bob")
+        a.journal.flush()
+        b.prove(claimed)
+        b.journal.flush()
+        assert assert_fold_equals_tables(database).ended == {"window-post done": 1}
+    with database.connect(OWNER) as owner:
+        marks = owner.execute("SELECT count(*) FROM transition WHERE reason = 'stale_lease'").fetchone()[0]
+        assert marks >= 1
+        assert owner.execute("SELECT count(*) FROM anomaly WHERE code = 'stale_lease'").fetchone() == (marks,)
