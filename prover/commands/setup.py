@@ -37,6 +37,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Exit:
+    from prover.groth16.making import making
     from prover.groth16.setup import setup
     from prover.groth16.store import KeyStore
 
@@ -52,8 +53,9 @@ def run(arguments: argparse.Namespace) -> Exit:
 
     matrices = Circuit.load(shape, cache_directory("circuits")).matrices
     progress = Progress(f"setting up {shape.label}")
-    parameters = setup(matrices, scalars, lambda _, fraction: progress(fraction))
-    entry = store.add(shape.key_name, parameters, shape.sector.size, known_scalars=scalars is not None)
+    with making(arguments.out, shape.key_name):
+        parameters = setup(matrices, scalars, lambda _, fraction: progress(fraction))
+        entry = store.add(shape.key_name, parameters, shape.sector.size, known_scalars=scalars is not None)
     progress.done()
     note(f"{entry.size / 2**20:.1f} MiB, digest {entry.digest}")
     print(entry.path)

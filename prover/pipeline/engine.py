@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0  # for jobs, when nobody says that there are some; the engine's tick too
 CLAIM_LIMIT_S = 10.0  # a claim's one round trip to the database ends sooner, one way or the other
-LOADERS = 2  # jobs that are parsed and checked at a time, so that one large request delays no urgent one
+LOADERS = 4  # jobs that are parsed and checked at a time: one that is large, or whose key is being made, delays none
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ..filecoin.request import parse_message
 from ..filecoin.shapes import PostShape, ProofKind
 from ..groth16.errors import ProofMalformed
 from ..groth16.keys import Parameters
+from ..groth16.making import wait_until_made
 from ..groth16.prover import Pending, ProvingKey, start
 from ..groth16.store import KeyStore
 from ..groth16.verifier import PreparedKey
@@ -49,12 +50,17 @@ class PostKind:
         self._verifying: SingleFlight[str, PreparedKey] = SingleFlight()
 
     def load(self, request: bytes) -> Sequence[PostPartition]:
-        """The partitions, vanilla proofs fully checked; their key is there. Raises InvalidInput, KeyNotFound."""
+        """The partitions, vanilla proofs fully checked; their key is there, or was waited for while it is made.
+
+        Raises InvalidInput, KeyNotFound.
+        """
         parsed = parse_message(request)
         if parsed.kind != self.name:
             raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
+        works = partitions(parsed)
+        wait_until_made(self._settings.keys.directory, parsed.shape.key_name)
         self._settings.keys.find(parsed.shape.key_name)
-        return partitions(parsed)
+        return works
 
     def has_local_keys(self, work: PostPartition) -> bool:
         """Whether the key of this circuit was made here."""

@@ -24,6 +24,7 @@ import psycopg
 
 from prover.errors import CuzkError
 from prover.filecoin.shapes import KIB, ProofKind, post_shape
+from prover.groth16.making import making
 
 from .errors import StackFailed
 from .passwords import password
@@ -57,6 +58,7 @@ class Stack:
     home: Path
     postgres: EmbeddedPostgres | None = None
     keys: list[Service] = field(default_factory=list)
+    announced: dict[str, contextlib.ExitStack] = field(default_factory=dict)  # the keys that jobs wait for
     web: Service | None = None
     prover: Service | None = None
     stops: int = 0  # signals while it stops
@@ -112,9 +114,13 @@ class Stack:
 
     def make_keys(self) -> None:
         """Begin to make the keys that are missing, one circuit after the other."""
+        folder = self.home / "keys"
         for kind in KINDS:
-            if not (self.home / "keys" / f"{post_shape(kind, 2 * KIB).key_name}.params").exists():
-                words = ["keys", "setup", kind.value, "--size", "2KiB", "--out", str(self.home / "keys")]
+            name = post_shape(kind, 2 * KIB).key_name
+            if not (folder / f"{name}.params").exists():
+                announced = self.announced.setdefault(f"keys-{kind.value}", contextlib.ExitStack())
+                announced.enter_context(making(folder, name))
+                words = ["keys", "setup", kind.value, "--size", "2KiB", "--out", str(folder)]
                 self.keys.append(self._service(f"keys-{kind.value}", cuzk(words), self.environment("")))
         if self.keys:
             self.keys[0].start()
@@ -125,6 +131,7 @@ class Stack:
         if status is None:
             return False
         done = self.keys.pop(0)
+        self.announced.pop(done.name).close()
         if status:
             raise StackFailed(f"{done.name} failed:\n{done.tail()}")
         if self.keys:
