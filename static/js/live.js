@@ -107,7 +107,7 @@ class Page {
     const now = this.now();
     const stale = this.connection.stale;
     root.classList.toggle("stale", stale);
-    const found = provers(state, this.connection.live, now, stale);
+    const found = provers(state, this.connection.live, now, stale, this.connection.clock.now());
     const prover = (worker) => found.get(proverOf("worker", worker)) ?? { fresh: false, ageMs: null };
     if (this.dirty) this.#draw(state, found, prover, now);
     else this.#move(state, prover, now);

@@ -10,14 +10,14 @@ const QUIET_MS = 6000; // three beats missed
 const SILENT_MS = 12_000; // a lease
 const STUCK_MS = 15_000; // the engine's loop has not ticked, though its heartbeat beats
 
-/** What is known of each prover at `now`: prover -> {session, view, live, ageMs, fresh, word}. */
-export function provers(state, live, now, stale) {
+/** What is known of each prover at `now` (which stands while the page is stale; `clockNow` does not, and ages are by it). */
+export function provers(state, live, now, stale, clockNow = now) {
   const found = new Map();
   for (const [prover, session] of [...newestSessions(state)].sort()) {
     const view = get(state, "session", session);
     const signs = live[session] ?? {};
     const heard = Math.max(signs.heartbeat_us ?? 0, since(view)) / 1000;
-    const ageMs = Math.max(0, now - heard);
+    const ageMs = Math.max(0, clockNow - heard);
     const alive = view.state === "online" || view.state === "starting";
     const fresh = !stale && alive && ageMs < SILENT_MS;
     // timers of a prover that is gone stand at its last sign of life
@@ -125,8 +125,9 @@ function fillHoldings(line, state, prover, now) {
     return { ...parts, node: el("span", { class: "holding" }, parts.badge, parts.name, parts.more) };
   }, (part, [id, view]) => {
     const sort = id.split(":")[1];
+    const where = Number.isInteger(view.detail.device) ? ` · GPU ${view.detail.device}` : "";
     setBadge(part.badge, view.state);
-    setLabel(part.name, `${sort === "key" ? "key" : sort === "program" ? "program" : ""} ${view.detail.name ?? id}`.trim());
+    setLabel(part.name, `${sort === "key" ? "key" : sort === "program" ? "program" : ""} ${view.detail.name ?? id}${where}`.trim());
     const busy = view.state === "loading" || view.state === "compiling";
     const size = view.detail.bytes ? bytes(view.detail.bytes) : "";
     text(part.more, busy ? duration(now - since(view) / 1000) : size);

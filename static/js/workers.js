@@ -9,7 +9,7 @@ import { clock, duration, kindName } from "./format.js";
 import { setLabel } from "./label.js";
 import { proverOf } from "./retention.js";
 
-const PHASE_WORD = { claimed: "prep", device_wait: "waiting for the device", device: "device" };
+const PHASE_WORD = { claimed: "prep", device_wait: "waiting device", device: "device" };
 const PHASE_INK = {
   synthesizing: "synth", ready: "ready", claimed: "dwait", device_wait: "dwait", device: "device", finishing: "final",
 };
