@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from tests.postgres import Database
 SCRIPT = Path(__file__).with_name("observer.js").read_text()
 KINDS = {"window-post": "WindowPoSt", "winning-post": "WinningPoSt"}
 PHASES = {
-    "claimed": "prep", "device_wait": "waiting for the device", "device": "device", "synthesizing": "synthesis",
+    "claimed": "prep", "device_wait": "waiting device", "device": "device", "synthesizing": "synthesis",
     "ready": "ready", "finishing": "finishing",
 }  # fmt: skip
 _LOG = """
@@ -322,11 +321,3 @@ def _true(truth: Sequence[Observation], begins: str, ends: str) -> dict[tuple[st
             spans[o.where, o.attempt].append(Span(open_since.pop((o.where, o.attempt)), o.mono_ns))
     assert not open_since, f"still {begins}: {open_since}"
     return spans
-
-
-def in_truth(truth: Sequence[Observation], worker: str, mono_ns: int) -> str | None:
-    """The attempt that a worker was busy with at a moment."""
-    mine = [o for o in truth if o.where == worker]
-    index = bisect_right([o.mono_ns for o in mine], mono_ns)
-    last = mine[index - 1] if index else None
-    return last.attempt if last is not None and last.what == "worker_busy" else None

@@ -27,7 +27,6 @@ from tests.postgres import ROOT, Database
 DATA = ROOT / "tests/data"
 DEADLINE = DATA / "deadline/request.json"
 WINDOW = DATA / "2k/requests/window-post.json"
-WINNING = DATA / "2k/requests/winning-post.json"
 PATIENCE_S = 240.0  # after this a test has failed; nothing is timed
 PATIENCE_MS = 1000 * PATIENCE_S
 
@@ -110,7 +109,7 @@ def proving(
     if gates:
         (folder / "gates").mkdir()
         (folder / "gates/wanted").write_text(" ".join(gates))
-    own = ("daemon.prover=alpha", f"daemon.spool={folder / 'spool'}", "gpus.cpu_devices=2", "gpus.table_budget=0")
+    own = ("daemon.prover=alpha", f"daemon.spool={folder / 'spool'}", "gpus.cpu_devices=2")
     flags = [word for setting in (*own, *settings) for word in ("--set", setting)]
     command = [sys.executable, "-m", "tests.e2e.observed", str(folder), "daemon", *flags]
     with (folder / "log").open("ab") as log:
@@ -144,14 +143,6 @@ def delivered(database: Database, job: str) -> bytes:
     with database.connect() as connection:
         ((proof,),) = connection.execute("SELECT proof FROM delivery WHERE job_id = %s", [job]).fetchall()
     return bytes(proof)
-
-
-def renamed(path: Path, request_id: str, folder: Path) -> Path:
-    """A copy of a request under another id."""
-    content = json.loads(path.read_text()) | {"requestId": request_id}
-    copy = folder / "request.json"
-    copy.write_text(json.dumps(content))
-    return copy
 
 
 def submit(shared: Shared, database: Database, path: Path) -> str:
