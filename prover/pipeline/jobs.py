@@ -115,20 +115,24 @@ class JobBook:
     def load(self, run: JobRun) -> None:
         """Parse and check the request, then queue an attempt for each partition that has no proof."""
         try:
-            works = run.kind.load(run.claimed.request)
-            if len(works) != run.info.partitions:
-                raise InvalidRequest(f"the request has {len(works)} partitions, its job {run.info.partitions}")
-        except BaseException as error:
+            self._load(run)
+        except BaseException as error:  # nobody looks at what a loader's thread raises
             self._fail(run, error)
             return
+        self._deliver_if_complete(run)
+
+    def _load(self, run: JobRun) -> None:
+        works = run.kind.load(run.claimed.request)
+        if len(works) != run.info.partitions:
+            raise InvalidRequest(f"the request has {len(works)} partitions, its job {run.info.partitions}")
+        local_keys = run.kind.has_local_keys(works[0])
         with run.lock:
             if run.ended:
                 return
             run.works, run.loaded = works, True
-            self.tracker.job_running(run.info.id, {"local_keys": run.kind.has_local_keys(works[0])})
+            self.tracker.job_running(run.info.id, {"local_keys": local_keys})
             for partition in range(run.info.partitions):
                 self._begin(run, partition)
-        self._deliver_if_complete(run)
 
     def _begin(self, run: JobRun, partition: int) -> None:
         proof, prior = run.claimed.proofs.get(partition), run.claimed.attempts.get(partition)

@@ -44,6 +44,14 @@ def test_a_request_that_cannot_be_read_fails_its_job() -> None:
     assert not rig.state().views[Entity.ATTEMPT]
 
 
+def test_a_stored_proof_that_is_none_fails_its_job() -> None:
+    with Rig() as rig:
+        rig.submit("a", 2, proofs={1: b"short"})
+        rig.await_job("a", "failed")
+    assert rig.view(Entity.JOB, "a").reason == InternalError.code
+    assert rig.state().gauges()["open_attempts"] == 0
+
+
 def test_an_unknown_exception_is_an_internal_error_and_is_not_tried_again() -> None:
     with Rig() as rig:
         rig.kind.errors["start", "a", 0].append(ZeroDivisionError("oops"))
@@ -106,7 +114,7 @@ def test_a_worker_that_dies_is_seen_and_comes_back(step: str, options: dict[str,
         rig.submit("a")
         rig.await_job("a", "done")
         worker = rig.view(Entity.ATTEMPT, "a:0:1").worker
-        rig.await_state(Entity.WORKER, worker, "lost")
+        rig.await_that(lambda: rig.states(Entity.WORKER, worker).count("online") == 2)
     assert rig.states(Entity.WORKER, worker)[:4] == ["starting", "online", "lost", "online"]
     assert rig.view(Entity.WORKER, worker).detail["epoch"] == 2
     assert rig.attempt("a:0:1")[-1] == "failed" and rig.view(Entity.ATTEMPT, "a:0:1").reason == "worker_died"
