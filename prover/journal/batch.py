@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+import structlog
 
 from prover.states import Entity, Transition
 
@@ -16,8 +17,10 @@ from .mirror import Mirror, Written
 from .records import Anomaly, Delivery, Proof, Record, Sample
 from .text import copy_text, json_text, timestamp
 
+log = structlog.get_logger(__name__)
+
 LIVE = ("", "starting", "online")
-MAX_LATE = 1000  # refused moves of a lost session that are kept one by one; the rest is counted in the log
+MAX_LATE = 1000  # refused moves of a batch of a lost session that are kept one by one; the log counts the rest
 
 _COPY = """COPY transition (session_id, seq, at, mono_ns, entity, entity_id, old, new, job, partition, attempt_no,
     worker, reason, detail) FROM STDIN"""
@@ -105,6 +108,8 @@ def write_facts(connection: psycopg.Connection, session: str, records: Sequence[
         _store_proofs(cursor, session, batch.proofs)
         _store_anomalies(cursor, session, [*batch.anomalies, *late[:MAX_LATE]])
         cursor.execute("SELECT pg_notify('cuzk', '')")
+    if len(late) > MAX_LATE:
+        log.warning("moves of a lost session are not kept", session=session, count=len(late) - MAX_LATE)
     return len(late)
 
 

@@ -9,7 +9,6 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import psutil
 import psycopg
@@ -17,7 +16,7 @@ import structlog
 
 from . import batch, spool
 from .connection import is_away
-from .errors import DatabaseAway, ProverNameTaken
+from .errors import DatabaseAway, ProverNameTaken, SessionLost
 from .mirror import Mirror
 from .writer import MAX_BATCH, chunks, fill_holes
 
@@ -130,9 +129,9 @@ def _replay(connection: psycopg.Connection, content: spool.Content) -> int:
     session = str(content.session)
     mirror, head, late = Mirror(session), _head(connection, session), 0
     for records in chunks(fill_holes(content.records, head), MAX_BATCH):
-        if _is_live(connection, session):
+        try:
             head = batch.write(connection, mirror, head, records)
-        else:
+        except SessionLost:
             late += batch.write_facts(connection, session, records, "session ended before its spool was read")
     return late
 
@@ -150,14 +149,6 @@ def _is_known(connection: psycopg.Connection, session: str) -> bool:
     return connection.execute("SELECT 1 FROM session WHERE id = %s", [session]).fetchone() is not None
 
 
-def _one(connection: psycopg.Connection, query: Any, session: str) -> Any:
-    row = connection.execute(query, [session]).fetchone()
-    return row[0] if row else None
-
-
 def _head(connection: psycopg.Connection, session: str) -> int:
-    return int(_one(connection, "SELECT head_seq FROM session WHERE id = %s", session))
-
-
-def _is_live(connection: psycopg.Connection, session: str) -> bool:
-    return _one(connection, "SELECT state FROM session WHERE id = %s", session) in batch.LIVE
+    row = connection.execute("SELECT head_seq FROM session WHERE id = %s", [session]).fetchone()
+    return int(row[0]) if row else 0
