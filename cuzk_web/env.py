@@ -35,7 +35,7 @@ def integer(name: str, default: int, low: int, high: int) -> int:
 
 
 def secret(name: str) -> str | None:
-    """The variable, or the first line of the file that NAME_FILE points to."""
+    """The variable, or the text of the file that NAME_FILE points to, without blanks around it."""
     path = os.environ.get(f"{name}_FILE")
     if path is None:
         return os.environ.get(name)
@@ -51,7 +51,10 @@ def names(name: str, default: str = "") -> list[str]:
 
 
 def database(url: str) -> dict[str, object]:
-    """Django's settings for postgresql://user:password@host:port/name?host=/socket/folder."""
+    """Django's settings for postgresql://user:password@host:port/name?host=/socket/folder&sslmode=require.
+
+    Parameters that have no setting of their own go to the driver as they are: none is dropped, sslmode least of all.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("postgres", "postgresql"):
         raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://, not {parts.scheme}://")
@@ -61,8 +64,9 @@ def database(url: str) -> dict[str, object]:
         "NAME": unquote(parts.path.lstrip("/")) or "cuzk",
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": query.get("host", parts.hostname or ""),
-        "PORT": str(parts.port or query.get("port", "")),
+        "HOST": query.pop("host", parts.hostname or ""),
+        "PORT": str(parts.port or query.pop("port", "")),
+        "OPTIONS": query,
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
     }

@@ -108,8 +108,6 @@ async def _pieces(job_id: uuid.UUID) -> AsyncIterator[bytes]:
 
 def _piece(job_id: uuid.UUID, start: int) -> bytes:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT substring(request FROM %s FOR %s) FROM job_input WHERE job_id = %s", [start, CHUNK, job_id]
-        )
+        cursor.execute(_PIECE, [start, CHUNK, job_id])
         found = cursor.fetchone()
     return b"" if found is None else bytes(found[0])

@@ -14,11 +14,12 @@ from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
 from django.http.request import validate_host
 
+from cuzk_web.accounts.roles import may_view
+
 from .hub import Hub, hub
 from .protocol import Ack, BadFrame, CloseCode, Since, parse
 from .viewer import Viewer
 
-PERMISSION: Final = "fleet.view_job"  # who has it sees the live page
 RECHECK_S: Final = 60.0  # how long a socket may outlive its login
 
 
@@ -58,17 +59,22 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         if self.viewer is None:
             return
         try:
-            match parse(text_data):
-                case Since(cursor):
-                    await self.hub.since(self.viewer, cursor)
-                case Ack(n):
-                    await self.hub.ack(self.viewer, n)
+            await self._hear(self.viewer, parse(text_data))
         except BadFrame as error:
             self.hub.leave(self.viewer)
             await self.close(CloseCode.BAD_FRAME, str(error)[:100])
-            return
-        if time.monotonic() - self.checked_at > RECHECK_S and (refusal := await self.refusal()) is not None:
+        except BaseException:  # the database is away, say: the socket ends, and `disconnect` is not called
             self.hub.leave(self.viewer)
+            raise
+
+    async def _hear(self, viewer: Viewer, frame: Since | Ack) -> None:
+        match frame:
+            case Since(cursor):
+                await self.hub.since(viewer, cursor)
+            case Ack(n):
+                await self.hub.ack(viewer, n)
+        if time.monotonic() - self.checked_at > RECHECK_S and (refusal := await self.refusal()) is not None:
+            self.hub.leave(viewer)
             await self.close(refusal)
 
     @property
@@ -84,8 +90,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         user = await get_user({**self.scope, "session": session})
         if not user.is_authenticated:
             return CloseCode.NOT_LOGGED_IN
-        allowed = await database_sync_to_async(user.has_perm)(PERMISSION)
-        return None if allowed else CloseCode.NOT_ALLOWED
+        return None if await database_sync_to_async(may_view)(user) else CloseCode.NOT_ALLOWED
 
     async def _send_text(self, text: str) -> None:
         await self.base_send({"type": "websocket.send", "text": text})

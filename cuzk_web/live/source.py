@@ -50,7 +50,8 @@ def conninfo() -> str:
     settings = connections["default"].settings_dict
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     given = {theirs: settings[ours] for ours, theirs in names.items() if settings.get(ours)}
-    return make_conninfo(**given, application_name="cuzk hub", connect_timeout=CONNECT_S)
+    ours = {"application_name": "cuzk hub", "connect_timeout": CONNECT_S}
+    return make_conninfo(**settings["OPTIONS"] | given | ours)
 
 
 async def connect() -> Connection:

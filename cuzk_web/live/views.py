@@ -12,7 +12,8 @@ from django.shortcuts import render
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.cache import never_cache
 
-from .consumer import PERMISSION
+from cuzk_web.accounts.roles import may_view
+
 from .hub import Hub, hub
 
 READY_S: Final = 5.0  # how long a page waits for the hub's first look at the database
@@ -45,7 +46,7 @@ def in_script(json: str) -> SafeString:
 
 async def _check(request: HttpRequest) -> None:
     user = await request.auser()
-    if not await sync_to_async(user.has_perm)(PERMISSION):
+    if not await sync_to_async(may_view)(user):
         raise PermissionDenied
 
 

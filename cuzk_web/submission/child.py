@@ -54,9 +54,10 @@ def admit_file(path: Path, by: Submitter, request_id: str | None) -> Admitted:
 
 
 def _run(path: Path, by: Submitter, request_id: str | None) -> dict[str, Any]:
-    command = [sys.executable, "-m", "django", "admit_request", str(path), str(by.id), by.name]
+    command = [sys.executable, "-m", "django", "admit_request"]
     if request_id is not None:
-        command += ["--request-id", request_id]
+        command.append(f"--request-id={request_id}")  # in one word, and names after "--": either may begin with a dash
+    command += ["--", str(path), str(by.id), by.name]
     try:
         done = subprocess.run(command, env=_environment(), capture_output=True, timeout=TIME_LIMIT, check=True)
         answer: dict[str, Any] = json.loads(done.stdout)
@@ -72,6 +73,7 @@ def _environment() -> dict[str, Any]:
     """Ours, with the database that this process works on."""
     database: dict[str, Any] = settings.DATABASES["default"]
     login, name = f"{quote(database['USER'])}:{quote(database['PASSWORD'], safe='')}", quote(database["NAME"])
-    url = f"postgresql://{login}@/{name}?" + urlencode({"host": database["HOST"], "port": database["PORT"]})
+    parameters = {"host": database["HOST"], "port": database["PORT"], **database["OPTIONS"]}
+    url = f"postgresql://{login}@/{name}?" + urlencode(parameters)
     paths = os.pathsep.join([str(settings.BASE_DIR), os.environ.get("PYTHONPATH", "")])
     return os.environ | {"DATABASE_URL": url, "PYTHONPATH": paths, "DJANGO_SETTINGS_MODULE": settings.SETTINGS_MODULE}

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import psycopg
 import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
@@ -58,7 +59,8 @@ async def connect(site: Database, live: Hub) -> AsyncIterator[Any]:
 
     yield connect
     for socket in opened:
-        await socket.disconnect()
+        if not socket.future.done():
+            await socket.disconnect()
 
 
 async def frames(socket: WebsocketCommunicator, enough: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
@@ -146,3 +148,18 @@ async def test_a_viewer_who_leaves_is_forgotten(connect: Any, live: Hub) -> None
     await until(lambda: len(live.viewers) == 1)
     await socket.disconnect()
     await until(lambda: not live.viewers)
+
+
+async def test_a_viewer_whose_socket_fails_is_forgotten(
+    connect: Any, live: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any) -> None:
+        raise psycopg.OperationalError("the database is away")
+
+    socket, _ = await connect("vera")
+    await until(lambda: len(live.viewers) == 1)
+    monkeypatch.setattr(live, "since", away)
+    await socket.send_to('{"since": {}}')
+    await until(socket.future.done)
+    assert isinstance(socket.future.exception(), psycopg.OperationalError)
+    assert not live.viewers

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from psycopg.conninfo import conninfo_to_dict
 
 from cuzk_web import env
+from cuzk_web.live import source
+from cuzk_web.submission import child
 from tests.postgres import ROOT
 
 SECURE = {
@@ -73,6 +77,15 @@ def test_a_database_url_is_read_whole() -> None:
     assert env.database("postgresql://me:x@/proofs?host=/run/pg")["HOST"] == "/run/pg"
     with pytest.raises(ImproperlyConfigured):
         env.database("sqlite:///x")
+
+
+def test_no_parameter_of_a_database_url_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql://me:x@db.example/proofs?sslmode=verify-full&sslrootcert=/etc/ca.pem"
+    read = env.database(url)
+    assert read["OPTIONS"] == {"sslmode": "verify-full", "sslrootcert": "/etc/ca.pem"}
+    monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", read["OPTIONS"])
+    assert conninfo_to_dict(source.conninfo())["sslmode"] == "verify-full"
+    assert env.database(child._environment()["DATABASE_URL"])["OPTIONS"] == read["OPTIONS"]
 
 
 def test_each_variable_is_documented_and_nothing_else_is() -> None:

@@ -90,6 +90,19 @@ def test_a_large_request_is_admitted_by_a_child(monkeypatch) -> None:
     assert refused.context["error"]["field"] == "sector_size"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_names_that_begin_with_a_dash_are_no_options_of_the_child(monkeypatch) -> None:
+    monkeypatch.setattr(views, "IN_PROCESS", 1000)
+    browser = Client()
+    user = person("olga")
+    user.username = "-o"
+    user.save()
+    browser.force_login(user)
+    browser.post(URL, {"request": file_of(WINDOW), "request_id": "--request-id"})
+    one = Job.objects.get()
+    assert (one.request_id, one.submitted_by) == ("--request-id", "-o")
+
+
 def test_a_child_that_dies_is_an_error_that_says_so(login: Login, monkeypatch) -> None:
     monkeypatch.setattr(views, "IN_PROCESS", 1000)
     monkeypatch.setattr(child.sys, "executable", "/bin/false")
