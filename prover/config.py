@@ -72,7 +72,7 @@ class Section(BaseModel):
 class Daemon(Section):
     """The process and what it shares."""
 
-    prover: str = Field(default_factory=socket.gethostname, min_length=1, max_length=200, pattern=r"^[^/\s]+$")
+    prover: str = Field(default_factory=socket.gethostname, min_length=1, max_length=200, pattern=r"^[^/:\s]+$")
     database_url: str = "postgresql:///cuzk"
     spool: Path = Field(default_factory=lambda: _cache_home() / "spool")
     drain_timeout: Seconds = 600.0

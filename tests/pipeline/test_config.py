@@ -74,6 +74,7 @@ def test_sizes() -> None:
         ("[gpus]\ncpu_devices = 0", "gpus.cpu_devices", "greater than or equal to 1"),
         ("[gpus]\nplatform = 'tpu'", "gpus.platform", "'cpu' or 'gpu'"),
         ("[daemon]\nprover = 'a/b'", "daemon.prover", "match pattern"),
+        ("[daemon]\nprover = 'a:b'", "daemon.prover", "match pattern"),
         ("[daemon]\ndrain_timeout = 'soon'", "daemon.drain_timeout", "valid number"),
         ("[gpus]\ntable_budget = 'lots'", "gpus.table_budget", "byte"),
         ("pipeline = true", "pipeline", "section"),
