@@ -50,6 +50,11 @@ export class Connection extends EventTarget {
     return this.silence() > SILENCE_MS || !(this.clock.age() < SILENCE_MS);
   }
 
+  /** Whether it is over for good. */
+  get #ended() {
+    return Object.values(FINAL).includes(this.status);
+  }
+
   #take(snapshot) {
     this.state = fromJson(snapshot.state);
     this.live = snapshot.live;
@@ -63,7 +68,7 @@ export class Connection extends EventTarget {
     try {
       if (this.state === null) await this.#fetchSnapshot();
     } catch {
-      this.#again();
+      if (!this.#ended) this.#again();
       return;
     }
     const socket = new WebSocket(this.socketUrl);
@@ -78,8 +83,11 @@ export class Connection extends EventTarget {
   }
 
   async #fetchSnapshot() {
-    const response = await fetch(this.snapshotUrl, { headers: { Accept: "application/json" }, redirect: "manual" });
+    const response = await fetch(this.snapshotUrl, {
+      headers: { Accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(SILENCE_MS),
+    });
     if (response.type === "opaqueredirect") this.#closed({ code: 4401 });
+    if (response.status === 403) this.#closed({ code: 4403 });
     if (!response.ok) throw new Error(`snapshot: ${response.status}`);
     this.#take(await response.json());
   }

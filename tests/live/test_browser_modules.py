@@ -178,6 +178,33 @@ DURATIONS = {
 }  # fmt: skip
 
 
+ENDED = """async (answer) => {
+    const { Connection } = await import("/static/js/connection.js");
+    const real = window.fetch;
+    window.fetch = async () => ({ ok: false, ...answer });
+    const connection = new Connection("ws://127.0.0.1:9/", "/snapshot");
+    connection.start(null);
+    await new Promise((done) => setTimeout(done));
+    window.fetch = real;
+    return connection.status;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ({"type": "opaqueredirect", "status": 0}, "logged out"),
+        ({"type": "basic", "status": 403}, "not allowed"),
+        ({"type": "basic", "status": 503}, "waiting"),
+    ],
+)
+def test_who_is_refused_the_snapshot_is_told_and_does_not_ask_again(
+    modules: tuple[Page, Path], answer: dict[str, Any], status: str
+) -> None:
+    page, _ = modules
+    assert page.evaluate(ENDED, answer) == status
+
+
 def test_durations_read_alike_and_carry(modules: tuple[Page, Path]) -> None:
     rng = random.Random(7)
     values = [*DURATIONS, *(rng.random() * 10 ** rng.randrange(2, 10) for _ in range(2000))]
