@@ -162,6 +162,7 @@ class Prover:
             "prover": self._config.daemon.prover, "host": os.uname().nodename, "pid": os.getpid(),
             "version": __version__, "platform": self._config.gpus.platform,
             "local_keys": any(entry.local for entry in self._keys.entries()),
+            "max_parallel_synthesis": self._config.synthesis_workers,
         }  # fmt: skip
 
     def _say_what_is_here(self) -> None:

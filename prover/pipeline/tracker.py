@@ -88,7 +88,7 @@ class StatusTracker:
     # -- the session, its devices and workers -----------------------------------------------------------------------
 
     def session_starting(self, detail: JsonObject) -> bool:
-        """First call of a session. `detail`: prover, host, pid, version, platform, local_keys, split, pipeline."""
+        """First call of a session. `detail`: as docs/architecture.md has it."""
         return self._move(Entity.SESSION, self.session, Lifecycle.STARTING, detail=detail)
 
     def session_online(self) -> bool:

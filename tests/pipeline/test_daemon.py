@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from prover import config
 from prover.commands.exits import Exit
 from tests.journal.helpers import submit_one
 from tests.postgres import Database
@@ -58,6 +60,9 @@ def test_a_life_of_the_prover(database: Database, tmp_path: Path) -> None:
         await_value(database, "SELECT state FROM session WHERE prover = 'olga'", "online")
         names = value(database, "SELECT string_agg(id || ' W' || display_id, ', ' ORDER BY display_id) FROM worker")
         assert names == "olga/0/0 W0, olga/0/1 W1, olga/1/0 W2, olga/1/1 W3"
+        status = [sys.executable, "-m", "prover", "status", "--json", "--database", database.url()]
+        found = json.loads(subprocess.run(status, capture_output=True, check=True).stdout)
+        assert found["synthesis"]["max_concurrent"] == config.load(None, {}).synthesis_workers
 
         job = submit_one(database, content=b"no request")
         await_value(database, f"SELECT state FROM job WHERE id = '{job}'", "failed")
