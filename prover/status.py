@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from prover.pipeline.jobs import RESULT_ARRIVED
 from prover.states import ATTEMPT_ENDS, JOB_LEASED, Attempt, Entity, FleetState, Job, View
 
 _WAITING = frozenset({Attempt.ABSENT, Attempt.PENDING, Attempt.RESERVED})
 _ON_WORKER = frozenset({Attempt.CLAIMED, Attempt.DEVICE_WAIT, Attempt.DEVICE, Attempt.FINALIZING, Attempt.FINISHING})
-#: why an attempt was skipped when the proof of its partition came from an earlier one
-RESULT_ARRIVED = "result_arrived"
 _KINDS_ENDED = {"completed": Job.DONE, "failed": Job.FAILED}
 
 

@@ -13,8 +13,6 @@ from .exits import Exit
 from .files import read_file, read_request
 from .terminal import warn
 
-PROOF_BYTES = 192
-
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     text = "verify the proof of a request"
@@ -26,6 +24,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Exit:
+    from prover.groth16.proof import PROOF_BYTES
     from prover.groth16.store import KeyStore
     from prover.groth16.verifier import PreparedKey
 

@@ -21,6 +21,7 @@ from .tracker import StatusTracker
 log = structlog.get_logger(__name__)
 
 MAX_RETRIES = 2  # automatic ones: of a partition in a session, and of a job whose session was lost
+#: why an attempt is skipped when the proof of its partition came from an earlier one
 RESULT_ARRIVED = "result_arrived"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import StackFailed
@@ -63,17 +64,13 @@ class Service:
         """Ask it to end, wait for its grace, and kill what is left of its group."""
         self.ask_to_stop()
         if self._process is not None:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self._process.wait(self._grace_s)
-            except subprocess.TimeoutExpired:
-                pass
             self._end_group()
 
     def tail(self) -> str:
         """The last lines of its log."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, self.log.stat().st_size - 64_000))
-            return b"\n".join(file.read().splitlines()[-TAIL:]).decode(errors="replace")
+        return tail(self.log)
 
     def _end_group(self) -> None:
         if self._process is not None:
@@ -93,6 +90,12 @@ def run(name: str, command: Sequence[str | Path], log: Path, env: Mapping[str, s
         process.wait()
         raise
     if process.returncode:
-        tail = b"\n".join(log.read_bytes().splitlines()[-TAIL:]).decode(errors="replace")
-        raise StackFailed(f"{name} failed (status {process.returncode}):\n{tail}")
+        raise StackFailed(f"{name} failed (status {process.returncode}):\n{tail(log)}")
     return output.decode()
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, however long it is."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 64_000))
+        return b"\n".join(file.read().splitlines()[-TAIL:]).decode(errors="replace")

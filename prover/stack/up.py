@@ -30,9 +30,9 @@ from .errors import StackFailed
 from .passwords import password
 from .postgres import EmbeddedPostgres
 from .roles import DAEMON, DATABASE, OWNER, SITE, make_database, make_roles
+from .running import ROOT, home_folder
 from .supervise import Service, run
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "cuzk_web" / "submission" / "samples" / "window-post.json"
 KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
 PORT = 8000
@@ -201,7 +201,7 @@ class Stack:
 
 def main() -> int:
     """Bring everything up and watch it; returns the exit code. Raises CuzkError when something does not start."""
-    stack = Stack(home_folder())
+    stack = Stack(make_home())
     for number in SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it on purpose
             signal.signal(number, interrupt)
@@ -245,9 +245,9 @@ def say_login(file: Path, new: bool) -> None:
     say(f"          (the password is kept in {file})")
 
 
-def home_folder() -> Path:
-    """./var or CUZK_HOME, with its folders. Others may pass through it: the database's user does when we are root."""
-    home = Path(os.environ.get("CUZK_HOME", ROOT / "var")).absolute()
+def make_home() -> Path:
+    """The home folder, with its folders. Others may pass through it: the database's user does when we are root."""
+    home = home_folder().absolute()
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
     for name, mode in (("log", 0o700), ("keys", 0o755), ("cache", 0o700), ("spool", 0o700), ("secrets", 0o700)):
         (home / name).mkdir(mode=mode, exist_ok=True)

@@ -35,7 +35,6 @@ export function keyed(parent, items, keyOf, make, update) {
   const wanted = new Set(items.map(keyOf));
   for (const [key, part] of parts) {
     if (wanted.has(key)) continue;
-    part.gone?.();
     part.node.remove();
     parts.delete(key);
   }

@@ -20,14 +20,7 @@ export function fingerprint(text) {
   return hash.toString(16).padStart(8, "0");
 }
 
-/** A label element; text only, whatever it holds. */
-export function label(text, className = "label") {
-  const node = document.createElement("span");
-  node.className = className;
-  setLabel(node, text);
-  return node;
-}
-
+/** Show a label in an element; text only, whatever it holds. */
 export function setLabel(node, text) {
   if (node.title === text && node.textContent) return;
   node.textContent = shown(text);

@@ -144,18 +144,17 @@ export class Timeline {
       const left = this.#x(bar.from);
       const right = Math.max(this.#x(bar.to ?? Math.max(this.#now, bar.from)), left + MIN_BAR);
       if (right < 0 || (right <= last.right && bar.state === last.state && !bar.lane)) continue;
-      this.#bar(c, bar, left, right, top, row.faded);
+      this.#bar(c, bar, left, right, top);
       last = { right, state: bar.state };
     }
     for (const end of row.ends ?? []) this.#end(c, end, this.#x(end.at), top);
   }
 
-  #bar(c, bar, left, right, top, faded) {
+  #bar(c, bar, left, right, top) {
     const [token, style] = LOOK[bar.state];
     const tall = this.rowHeight - 6;
     let [y, height] = style === "thin" ? [top + this.rowHeight / 2 - 1.5, 3] : [top + 3, tall];
     if (bar.lanes) [y, height] = bar.lane ? [top + this.rowHeight - 9, 5] : [top + 4, this.rowHeight - 15];
-    c.globalAlpha = faded ? 0.45 : 1;
     c.fillStyle = this.paint.fill(c, token, style);
     c.beginPath();
     c.roundRect(left, y, right - left, height, style === "thin" || right - left < 5 ? 0 : 2);
@@ -166,7 +165,6 @@ export class Timeline {
       c.textAlign = "left";
       if (c.measureText(bar.name).width < room - 8) c.fillText(bar.name, Math.max(left, 0) + 4, y + height / 2 + 0.5);
     }
-    c.globalAlpha = 1;
   }
 
   /** How an attempt ended: a tick for what went well, a cross or a wedge for what did not. */
