@@ -10,10 +10,9 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from cuzk_web.live.labels import shown
+from cuzk_web.live.templatetags.cuzk import badge
 
 if TYPE_CHECKING:  # the class takes no parameter when it runs
     Base = admin.ModelAdmin[Model]
@@ -21,16 +20,6 @@ else:
     Base = admin.ModelAdmin
 
 ROWS = 5000  # that can be paged through; older ones are found by filters and search
-
-
-def badge(state: str) -> SafeString:
-    """A state as on every page."""
-    return format_html('<span class="badge" data-state="{}">{}</span>', state, state.replace("_", " "))
-
-
-def label(text: str) -> SafeString:
-    """An id, never cut: the whole in the title."""
-    return format_html('<span class="label" title="{}">{}</span>', text, shown(text))
 
 
 def one_of(parameter: str, words: Iterable[str] | Mapping[Any, str]) -> type[admin.SimpleListFilter]:

@@ -16,7 +16,8 @@ from django.utils.safestring import SafeString
 from cuzk_web import formats
 from cuzk_web.accounts.roles import MAY_COMMAND, allowed
 from cuzk_web.live.labels import KINDS, kind_name
-from cuzk_web.readonly import ReadOnly, badge, label, one_of
+from cuzk_web.live.templatetags.cuzk import badge, label
+from cuzk_web.readonly import ReadOnly, one_of
 from prover import states
 from prover.errors import CuzkError
 
