@@ -1,4 +1,4 @@
-"""The stacked DRG graph: which nodes' labels go into a node's label (formats.md 6 of the specification).
+"""The stacked DRG graph: which nodes' labels go into a node's label.
 
 Sources: storage-proofs-core 19.1.0 (drgraph), storage-proofs-porep 19.1.0 (stacked graph).
 """

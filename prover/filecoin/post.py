@@ -91,7 +91,7 @@ def challenges(request: ProofRequest, position: int, sector_id: int) -> tuple[in
 
 
 def leaf_challenge(randomness: bytes, sector_id: int, challenge_index: int, nodes: int) -> int:
-    """The leaf that `randomness` challenges: formats.md 8 of the specification."""
+    """The leaf that `randomness` challenges, as the Filecoin specification has it."""
     suffix = sector_id.to_bytes(8, "little") + challenge_index.to_bytes(8, "little")
     return int.from_bytes(sha256(randomness + suffix).digest()[:8], "little") % nodes
 

@@ -1,4 +1,4 @@
-"""Sealing a small sector: replica id, labels, encoding, trees and commitments (formats.md 7 of the specification).
+"""Sealing a small sector: replica id, labels, encoding, trees and commitments.
 
 For samples and tests of the smallest sizes: plain Python, the whole sector in memory.
 Sources: storage-proofs-porep 19.1.0 (stacked), fr32 12.1.0.

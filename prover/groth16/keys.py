@@ -1,4 +1,4 @@
-"""Verifying keys and parameters in bellman's file format (formats.md 4).
+"""Verifying keys and parameters in bellman's file format.
 
 `.vk`: alpha_g1 | beta_g1 | beta_g2 | gamma_g2 | delta_g1 | delta_g2 | u32 BE count | ic. `.params`: the same, then for
 each of h, l, a, b_g1, b_g2 a u32 BE count and the points. Points are finite, uncompressed, big-endian, without flags:

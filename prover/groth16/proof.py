@@ -1,4 +1,4 @@
-"""A proof as bytes: A (48) | B (96) | C (48), compressed, big-endian, flags as Zcash has them (formats.md 4).
+"""A proof as bytes: A (48) | B (96) | C (48), compressed, big-endian, flags as Zcash has them.
 
 The two directions share nothing: the prover encodes by comparing integers, the verifier decodes by py-arkworks.
 """

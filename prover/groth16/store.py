@@ -1,4 +1,4 @@
-"""A directory of keys under the names that the Filecoin stack gives them (formats.md 4, "Cache names").
+"""A directory of keys under the names that the Filecoin stack gives them.
 
 A key NAME is NAME.params, NAME.vk and NAME.meta. Two files of our own lie beside them: NAME.local marks a key that was
 made here (good for tests and test networks, never for the chain), and NAME.checked records that every point of the

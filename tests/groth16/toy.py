@@ -16,7 +16,7 @@ from prover.reference.groth16 import Circuit, Row
 
 
 def product() -> tuple[Circuit, list[int]]:
-    """a * b = c with c public: the circuit of formats.md 4, whose parameters have 2,136 bytes."""
+    """a * b = c with c public: a circuit whose parameters have 2,136 bytes."""
     return Circuit(2, 4, [{2: 1}], [{3: 1}], [{1: 1}]), [1, 21, 3, 7]
 
 
