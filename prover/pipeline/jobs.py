@@ -45,6 +45,7 @@ class JobRun:
     ended: bool = False  # decided here: done, failed, cancelled or given up
     failures: dict[int, int] = field(default_factory=dict)  # partition -> retries made
     current: dict[int, AttemptKey] = field(default_factory=dict)  # partition -> its newest attempt
+    early: dict[int, bytes] = field(default_factory=dict)  # partition -> its proof that came while the job was loaded
 
     @property
     def info(self) -> JobInfo:
@@ -136,7 +137,8 @@ class JobBook:
                 self._begin(run, partition)
 
     def _begin(self, run: JobRun, partition: int) -> None:
-        proof, prior = run.claimed.proofs.get(partition), run.claimed.attempts.get(partition)
+        proof = run.claimed.proofs.get(partition, run.early.get(partition))
+        prior = run.claimed.attempts.get(partition)
         if proof is not None:
             run.assembler.insert(partition, proof)
             if prior is None or prior.state != Attempt.DONE:
@@ -198,8 +200,12 @@ class JobBook:
     def result_arrived(self, job: str, partition: int, proof: bytes) -> None:
         """A proof of a partition came from elsewhere: verify it, then skip the attempt that is open."""
         run = self._runs.get(job)
-        if run is None or not run.loaded or run.assembler.has(partition):
+        if run is None or run.assembler.has(partition):
             return
+        with run.lock:
+            if not run.loaded:
+                run.early[partition] = proof
+                return
         run.kind.verify(run.works[partition], proof)
         with run.lock:
             if run.ended:

@@ -84,6 +84,21 @@ def test_proofs_of_earlier_sessions_are_reused() -> None:
     assert [key for key in rig.kind.order if key[0] == "synthesize"] == [("synthesize", "a", 1)]
 
 
+def test_a_proof_that_comes_while_its_job_is_loaded_is_used() -> None:
+    late = mark(Part("a", 1))
+    with Rig() as rig:
+        loading = rig.gate("load", "a")
+        rig.submit("a", 2)
+        loading.await_arrival()
+        rig.engine.result_arrived("a", 1, late)
+        loading.open()
+        rig.await_job("a", "done")
+    assert rig.attempt("a:1:1") == ["pending", "skipped"]
+    assert rig.results.deliveries["a"] == [mark(Part("a", 0)) + late]
+    assert [key for key in rig.kind.order if key[0] == "synthesize"] == [("synthesize", "a", 0)]
+    assert not rig.anomalies
+
+
 def test_a_job_all_of_whose_proofs_are_there_is_only_delivered() -> None:
     proofs = {n: mark(Part("a", n)) for n in range(2)}
     with Rig() as rig:
