@@ -30,7 +30,7 @@ _SESSIONS = """
 SELECT DISTINCT ON (prover) id::text, prover, state,
        extract(epoch FROM clock_timestamp() - heartbeat_at)::float8,
        (SELECT gauges FROM sample WHERE session_id = session.id ORDER BY at DESC LIMIT 1)
-FROM session WHERE id <> '00000000-0000-0000-0000-000000000000'
+FROM session WHERE id <> site_session()
 ORDER BY prover, started_at DESC
 """
 _VIEWS = """
