@@ -22,6 +22,7 @@ function draw(state, now) {
 }
 
 document.addEventListener("themechange", () => timeline.themeChanged());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => timeline.themeChanged());
 const first = get(embedded, "job", id);
 draw(embedded, Math.max(since(first), ...[...embedded.views.attempt.values()].map(since)) / 1000);
 

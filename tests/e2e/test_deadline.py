@@ -19,6 +19,9 @@ from . import observing
 from .running import DATA, DEADLINE, PATIENCE_MS, Shared, delivered, proving, refused, submit
 
 pytestmark = [pytest.mark.browser, pytest.mark.postgres, pytest.mark.timeout(900)]
+#: a canvas two frames from now
+PAINTED = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
+    () => done(document.querySelector("#waterfall canvas").toDataURL()))))"""
 Meanwhile = Callable[[Page, str], None]
 WORKERS = ["alpha/0/0", "alpha/0/1", "alpha/1/0", "alpha/1/1"]
 
@@ -69,9 +72,13 @@ def assert_deadline_is_proved(page: Page, site: Site, shared: Shared, folder: Pa
         inputs = [int(value, 16) for value in partition["public_inputs"]]
         assert key.verify(inputs, proof[192 * number : 192 * (number + 1)]), f"P{number}"
     page.goto(f"{site.url}jobs/{job}/")
-    page.emulate_media(color_scheme="light")
     expect(page.locator("#waterfall .tl-names > div")).to_have_text([f"P{number}" for number in range(13)])
-    screenshot(page, "job-wide-light")
+    pictures_of_it = []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        pictures_of_it.append(page.evaluate(PAINTED))
+        screenshot(page, f"job-wide-{scheme}")
+    assert pictures_of_it[0] != pictures_of_it[1], "the waterfall follows the system's colours"
 
 
 def test_the_deadline_is_proved_and_the_page_tells_the_truth(
