@@ -60,6 +60,12 @@ def test_the_error_is_shown_with_its_code(login: Login) -> None:
     assert "&lt;b&gt;vanilla_proofs[0]&lt;/b&gt;: no" in text
 
 
+def test_partitions_are_named_by_their_index_on_the_chain(login: Login) -> None:
+    one = job(partitions=2, partition_index=7)
+    attempt(one, worker(session()), SPLIT, 1)
+    assert "<strong>P8</strong>" in login("vera").get(url(one)).content.decode()
+
+
 def test_phases_of_each_attempt(login: Login) -> None:
     one = job(partitions=2)
     by = worker(session())
