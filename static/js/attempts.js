@@ -86,3 +86,15 @@ export function story(view, now) {
   if (ATTEMPT_ENDS.has(view.state)) parts.push(view.state + (view.reason ? ` (${view.reason})` : ""));
   return parts.join(", ");
 }
+
+/** How many of a job's partitions have a proof (it may have come from elsewhere), and when the first was begun. */
+export function progress(state, id, all) {
+  const proved = new Set();
+  let first = Infinity;
+  for (const view of state.views.attempt.values()) {
+    if (view.job !== id) continue;
+    if (view.state === "done" || view.reason === "result_arrived") proved.add(view.partition);
+    first = Math.min(first, (view.times.reserved ?? Infinity) / 1000);
+  }
+  return { done: proved.size, all, first };
+}

@@ -1,5 +1,6 @@
 // Open jobs with their waterfalls, and a table of those that ended last.
 
+import { progress } from "./attempts.js";
 import { jobRows } from "./bars.js";
 import { data, el, hide, keyed, setBadge, text, title } from "./dom.js";
 import { get, JOB_ENDS, since } from "./fold.js";
@@ -127,17 +128,6 @@ function span(view, rows, now) {
   const from = Math.min(...rows.flatMap((row) => (row.bars.length ? [row.bars[0].from] : [])), now);
   if (JOB_ENDS.has(view.state)) return [from, since(view) / 1000 + 0.02 * (since(view) / 1000 - from) + 100];
   return [from, from + niceSpan(now - from)];
-}
-
-function progress(state, id, all) {
-  let done = 0;
-  let first = Infinity;
-  for (const view of state.views.attempt.values()) {
-    if (view.job !== id) continue;
-    done += view.state === "done";
-    first = Math.min(first, (view.times.reserved ?? Infinity) / 1000);
-  }
-  return { done, all, first };
 }
 
 function tickJob(card, state, id, now) {

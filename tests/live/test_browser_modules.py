@@ -205,6 +205,21 @@ def test_who_is_refused_the_snapshot_is_told_and_does_not_ask_again(
     assert page.evaluate(ENDED, answer) == status
 
 
+def test_a_proof_that_came_from_elsewhere_counts(modules: tuple[Page, Path]) -> None:
+    attempts = [
+        ("done", None, 0, 1), ("lost", "lease_expired", 1, 1), ("skipped", "result_arrived", 1, 2),
+        ("skipped", "job_failed", 2, 1), ("synthesizing", None, 3, 1),
+    ]  # fmt: skip
+    script = """async (attempts) => {
+        const { progress } = await import("/static/js/attempts.js");
+        const views = attempts.map(([state, reason, partition, n]) => [
+            `a:${partition}:${n}`, { state, reason, partition, job: "a", times: { reserved: 1000 * (partition + n) } },
+        ]);
+        return progress({ views: { attempt: new Map(views) } }, "a", 4);
+    }"""
+    assert modules[0].evaluate(script, attempts) == {"done": 2, "all": 4, "first": 1}
+
+
 def test_durations_read_alike_and_carry(modules: tuple[Page, Path]) -> None:
     rng = random.Random(7)
     values = [*DURATIONS, *(rng.random() * 10 ** rng.randrange(2, 10) for _ in range(2000))]
