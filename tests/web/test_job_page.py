@@ -83,6 +83,13 @@ def test_phases_of_each_attempt(login: Login) -> None:
     assert [(row.attempt.partition, row.attempt.attempt_no) for row in rows] == [(0, 1), (1, 1), (1, 2)]
 
 
+def test_partitions_have_their_numbers_on_the_chain(login: Login) -> None:
+    one = job(partitions=2, partition_index=7)
+    attempt(one, worker(session()), SPLIT, 1)
+    text = login("vera").get(url(one)).content.decode()
+    assert "<strong>P8</strong>" in text and "<strong>P1</strong>" not in text
+
+
 def test_sums_stand_beside_the_wall_time(login: Login) -> None:
     one = done_job(partitions=2)
     by = worker(session())
