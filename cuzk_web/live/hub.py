@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -65,9 +65,8 @@ class Hub:
     async def stop(self) -> None:
         """End all tasks and close the connections."""
         pending = set(self._tasks)
-        while (
-            pending
-        ):  # one cancellation may be lost: in Python 3.11 asyncio.wait_for, which psycopg uses, swallows some
+        # one cancellation may be lost: in Python 3.11 asyncio.wait_for, which psycopg uses, swallows some
+        while pending:
             for task in pending:
                 task.cancel()
             _, pending = await asyncio.wait(pending, timeout=0.2)
@@ -124,9 +123,17 @@ class Hub:
             if not viewer.in_step:
                 continue
             if viewer.open:
-                await viewer.push(shared)
+                await self._tell(viewer, viewer.push(shared))
             elif before is not None:
                 viewer.cursor = dict(before)
+
+    async def _tell(self, viewer: Viewer, sending: Awaitable[None]) -> None:
+        """A socket that is just closing refuses what is sent: its viewer leaves, and nobody else is concerned."""
+        try:
+            await sending
+        except Exception as error:
+            log.info("a viewer is let go: %s", error)
+            self.leave(viewer)
 
     async def _serve(self, viewer: Viewer) -> None:
         """Send what follows the viewer's cursor, as far as its window goes; in step at its end."""
@@ -216,7 +223,7 @@ class Hub:
         self.ready.set()
         for viewer in list(self.viewers):
             if viewer.subscribed:
-                await viewer.reset()
+                await self._tell(viewer, viewer.reset())
 
     async def _read(self) -> None:
         heads = await self._log_reader.heads()
@@ -280,7 +287,7 @@ class Hub:
             await self._broadcast(shared)
             for viewer in [v for v in self.viewers if v.too_slow]:
                 self.leave(viewer)
-                await viewer.close(protocol.CloseCode.TOO_SLOW)
+                await self._tell(viewer, viewer.close(protocol.CloseCode.TOO_SLOW))
             await asyncio.sleep(max(0.0, PULSE_S - (time.monotonic() - started)))
 
 

@@ -272,3 +272,22 @@ async def test_a_viewer_who_reads_nothing_for_long_is_closed_and_told_why(
     await until(told)
     assert deaf.closed == CloseCode.TOO_SLOW and deaf.viewer not in live.viewers
     assert reader.closed is None and reader.viewer in live.viewers
+
+
+async def test_a_socket_that_refuses_what_is_sent_costs_nobody_else_anything(
+    live: Hub, writer: Writer, story: Story
+) -> None:
+    await live.ready.wait()
+    closing, reader = Page(live), Page(live)
+    await closing.subscribe()
+    await reader.subscribe()
+
+    async def refuse(_: str) -> None:
+        raise RuntimeError("Attempt to send on a closed protocol")
+
+    closing.viewer._send = refuse
+    for name in ("one", "two"):
+        story.submit("winning-post", name)
+        writer.write(story.take())
+        await until(lambda: reader.state.heads == story.state.heads)
+    assert closing.viewer not in live.viewers and reader.viewer in live.viewers
