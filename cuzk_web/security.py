@@ -1,4 +1,4 @@
-"""The content security policy: everything from this site, nothing inline, nobody frames us."""
+"""What holds for every page: all content is this site's, nothing inline, nobody frames us; and no NUL is asked for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
 
 POLICY: Final = "; ".join(
     (
@@ -47,3 +49,17 @@ def _with_policy(response: HttpResponse) -> HttpResponse:
     response.headers.setdefault("Permissions-Policy", NO_DEVICES)
     response.headers.setdefault("Cache-Control", "private, no-store")  # a page shows one account's view of one moment
     return response
+
+
+class AdminNulMiddleware(MiddlewareMixin):
+    """Postgres keeps no NUL, and the administration looks for whatever it is given: that is a bad request.
+
+    Our own pages check what they take. Comes after the CSRF middleware, which has read the form by then.
+    """
+
+    def process_view(self, request: HttpRequest, _view: Callable[..., Any], *_: Any) -> None:
+        """Raises BadRequest when a parameter or a field of a form holds a NUL."""
+        if request.resolver_match is not None and request.resolver_match.app_name == "admin":
+            forms = (request.GET, request.POST)
+            if any("\0" in text for form in forms for name, values in form.lists() for text in (name, *values)):
+                raise BadRequest("what was asked for holds a NUL character")

@@ -77,6 +77,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.hub.leave(viewer)
             await self.close(refusal)
 
+    async def close(self, code: int | None = None, reason: str | None = None) -> None:
+        """As Channels', with a plain integer: autobahn takes no subclass of it, and would tell the browser 1011."""
+        await super().close(None if code is None else int(code), reason)
+
     @property
     def hub(self) -> Hub:
         """The hub of this event loop."""

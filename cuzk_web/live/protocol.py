@@ -25,7 +25,7 @@ MAX_SEQ: Final = 2**53 - 1  # what a browser can count
 class CloseCode(IntEnum):
     """Why the server closed a socket."""
 
-    RESTART = 1012
+    RESTART = 4012  # autobahn sends none of the registered codes but 1000
     BAD_FRAME = 4400
     NOT_LOGGED_IN = 4401
     NOT_ALLOWED = 4403

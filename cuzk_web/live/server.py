@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,6 +15,8 @@ from cuzk_web.submission.bodies import LazyBodies, streamed
 
 from . import hub
 from .protocol import CloseCode
+
+FAREWELL_S = 1.0  # that open pages get to hear of a restart
 
 
 class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no types
@@ -49,10 +52,11 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
 
     def _begin(self) -> None:
         self._task(_start())
-        reactor.addSystemEventTrigger("before", "shutdown", self._end)  # type: ignore[arg-type]  # wrong in Twisted
 
-    def _end(self) -> Any:
-        return defer.Deferred.fromFuture(self._task(_stop()))
+    def kill_all_applications(self) -> Any:
+        """Daphne's way to end: open pages hear of it first, because their sockets go with their applications."""
+        told = defer.Deferred.fromFuture(self._task(_stop()))
+        return told.addCallback(lambda _: super(SiteServer, self).kill_all_applications())
 
     def _task(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._loop.create_task(job)
@@ -68,6 +72,10 @@ async def _start() -> None:
 
 
 async def _stop() -> None:
+    """Tell open pages, and give their answers a moment: what the reactor has not sent when it ends is never sent."""
     for viewer in list(hub.hub().viewers):
         await viewer.close(CloseCode.RESTART)
+    until = time.monotonic() + FAREWELL_S
+    while hub.hub().viewers and time.monotonic() < until:
+        await asyncio.sleep(0.01)
     await hub.close()

@@ -110,14 +110,20 @@ def test_accounts_and_audit_are_for_administrators(login: Login, page: str) -> N
     assert login("olga").get(page).status_code == 403
 
 
-@pytest.mark.parametrize(
-    "query", ["q=x", "q=%00", "q=%27", "state=nonsense", "state=online&p=2", "p=99999", "p=x", "o=9.9"]
-)
+@pytest.mark.parametrize("query", ["q=x", "q=%27", "state=nonsense", "state=online&p=2", "p=99999", "p=x", "o=9.9"])
 def test_odd_addresses_break_nothing(login: Login, query: str) -> None:
     some_rows()
     browser = login("ada")
     for model in MODELS:
         assert browser.get(f"{url(model, 'changelist')}?{query}", follow=True).status_code == 200, model
+
+
+@pytest.mark.parametrize("query", ["q=%00", "state__exact=%00", "%00=1", "o=%00"])
+def test_a_nul_is_a_bad_request_and_no_error_of_ours(login: Login, query: str) -> None:
+    browser = login("ada")
+    for model in MODELS:
+        assert browser.get(f"{url(model, 'changelist')}?{query}", follow=True).status_code == 400, model
+        assert browser.post(url(model, "changelist"), {"action": "a\0b"}).status_code == 400, model
 
 
 def test_a_list_is_paged_without_a_count(login: Login) -> None:
