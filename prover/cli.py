@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 from prover import __version__
 from prover.commands import circuit, daemon, doctor, errors, keys, prove, sample, status, submit, up, verify
-from prover.commands.exits import MEANINGS, Exit, exit_code
+from prover.commands.exits import MEANINGS, Exit, FileUnwritable, exit_code
 from prover.errors import CuzkError, InternalError
 
 COMMANDS = (up, daemon, submit, status, sample, circuit, keys, prove, verify, doctor, errors)
@@ -19,8 +20,12 @@ COMMANDS = (up, daemon, submit, status, sample, circuit, keys, prove, verify, do
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     arguments = parser().parse_args(argv)
+    if sys.stdout is None:  # closed by who started us
+        sys.stdout = open(os.devnull, "w")
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
     except CuzkError as error:
         _say(f"{error} [{error.code}]")
         return exit_code(error)
@@ -30,10 +35,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            return _unknown(error)
+        unwritable = FileUnwritable(f"{error.filename or 'standard output'}: {error.strerror}")
+        _say(f"{unwritable} [{unwritable.code}]")
+        if error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again at the end
+        return exit_code(unwritable)
     except Exception as error:
-        traceback.print_exc()
-        _say(f"{type(error).__name__}: {error} [{InternalError.code}]")
-        return Exit.INTERNAL
+        return _unknown(error)
+
+
+def _unknown(error: Exception) -> int:
+    traceback.print_exception(error)
+    _say(f"{type(error).__name__}: {error} [{InternalError.code}]")
+    return Exit.INTERNAL
 
 
 def parser() -> argparse.ArgumentParser:

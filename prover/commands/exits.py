@@ -36,6 +36,7 @@ _UNAVAILABLE_CODES = frozenset(
         "data_folder_in_use",
         "data_folder_version",
         "database_away",
+        "database_full",
         "device_missing",
         "database_unusable",
         "file_unwritable",

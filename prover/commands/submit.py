@@ -23,7 +23,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     parser.add_argument("request", type=Path, metavar="FILE", help="the request, JSON")
     parser.add_argument("--wait", action="store_true", help="until the job has ended")
     parser.add_argument("--out", type=Path, metavar="PROOF", help="wait, and write the proof there")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="how long to wait (default: for ever)")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="how long to wait (default: for ever)")
     add_database(parser)
     parser.set_defaults(run=run)
 
@@ -44,6 +44,14 @@ def run(arguments: argparse.Namespace) -> Exit:
         return _wait(client, job.job, arguments)
     finally:
         client.close()
+
+
+def seconds(text: str) -> float:
+    """A time that can be waited for."""
+    value = float(text)
+    if not 0 <= value <= 1e9:  # a NaN neither
+        raise ValueError(text)
+    return value
 
 
 def user() -> str:

@@ -14,8 +14,8 @@ from prover.errors import CuzkError
 from prover.filecoin.request import ProofRequest
 from prover.states import JOB_ENDS, Entity, FleetState, Job, View, from_json
 
-from .connection import connect, is_away
-from .errors import DatabaseAway, RequestConflict
+from .connection import connect, is_away, is_full
+from .errors import DatabaseAway, DatabaseFull, RequestConflict
 
 LOOK_EVERY_S = 1.0  # also when nobody notifies
 _SUBMIT = """
@@ -114,7 +114,7 @@ class Fleet:
 
 
 class Client:
-    """A connection that is made when it is needed. Raises DatabaseAway or DatabaseUnusable."""
+    """A connection that is made when it is needed. Raises DatabaseAway, DatabaseFull or DatabaseUnusable."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -201,4 +201,5 @@ class Client:
         except psycopg.Error as error:
             self.close()
             text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise (DatabaseAway(text) if is_away(error) else DatabaseUnusable(text)) from error
+            kind = DatabaseFull if is_full(error) else DatabaseAway if is_away(error) else DatabaseUnusable
+            raise kind(text) from error

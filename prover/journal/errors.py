@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prover.errors import CuzkError, RequestConflict
 
-__all__ = ["DatabaseAway", "ProverNameTaken", "RequestConflict", "SessionLost", "SpoolFull"]
+__all__ = ["DatabaseAway", "DatabaseFull", "ProverNameTaken", "RequestConflict", "SessionLost", "SpoolFull"]
 
 
 class DatabaseAway(CuzkError):
@@ -12,6 +12,12 @@ class DatabaseAway(CuzkError):
 
     code = "database_away"
     retryable = True
+
+
+class DatabaseFull(DatabaseAway):
+    """The database has no room: its disk, its memory or its connections are used up."""
+
+    code = "database_full"
 
 
 class SessionLost(CuzkError):

@@ -158,11 +158,16 @@ class Stack:
         self.prover.start()
 
     def submit_sample(self, url: str) -> None:
-        """One request, when the database never had any, so that the page has something to show."""
-        with psycopg.connect(url) as connection:
-            if connection.execute("SELECT 1 FROM job LIMIT 1").fetchone() is None:
-                run("submit", cuzk(["submit", str(SAMPLE)]), self.log("submit"), self.environment(url))
-                say(f"submitted {SAMPLE.name}; more samples are on the page 'Submit'")
+        """One request, when the database never had any, so that the page has something to show; no more than that."""
+        try:
+            with psycopg.connect(url) as connection:
+                if connection.execute("SELECT 1 FROM job LIMIT 1").fetchone() is not None:
+                    return
+            run("submit", cuzk(["submit", str(SAMPLE)]), self.log("submit"), self.environment(url))
+        except (StackFailed, OSError, psycopg.Error) as error:
+            say(f"{SAMPLE.name} could not be submitted, all else goes on: {error}")
+        else:
+            say(f"submitted {SAMPLE.name}; more samples are on the page 'Submit'")
 
     def _service(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], grace_s: float = 10.0

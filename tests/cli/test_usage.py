@@ -60,3 +60,31 @@ def test_output_into_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m prover sample window-post --seed 1 --sectors 12 | head -c 10"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False)
     assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_output_that_cannot_be_written_is_no_error_of_ours() -> None:
+    for arguments in (["errors"], ["errors", "wrong_challenge"], ["sample", "window-post", "--seed", "1"]):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([sys.executable, "-m", "prover", *arguments], stdout=full, stderr=subprocess.PIPE)
+        assert run.returncode == Exit.UNAVAILABLE
+        assert run.stderr.decode() == "cuzk: error: standard output: No space left on device [file_unwritable]\n"
+
+
+@pytest.mark.parametrize("arguments", [["errors"], ["sample", "window-post", "--seed", "1"]])
+def test_output_may_be_closed(arguments: list[str]) -> None:
+    command = '"$0" -m prover "$@" >&-'
+    run = subprocess.run(["sh", "-c", command, sys.executable, *arguments], stderr=subprocess.PIPE)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = cuzk("keys", "setup", "window-post", "--size", "2KiB", "--out", tmp_path / "file" / "keys", timeout=120)
+    assert run.returncode == Exit.UNAVAILABLE, run.stderr
+    assert str(tmp_path / "file") in run.stderr and "[file_unwritable]" in run.stderr
+
+
+@pytest.mark.parametrize("timeout", ["nan", "-1", "inf", "soon"])
+def test_a_timeout_is_a_time(timeout: str) -> None:
+    run = cuzk("submit", DATA / "x.json", "--wait", "--timeout", timeout)
+    assert run.returncode == Exit.USAGE and "--timeout" in run.stderr
