@@ -179,6 +179,8 @@ def _check_labels(message: SubmitProofRequest) -> None:
     hidden = next((at for at, character in enumerate(label) if not character.isprintable()), None)
     if hidden is not None:
         raise InvalidLabel(f"character {hidden} (U+{ord(label[hidden]):04X}) cannot be shown", field="request_id")
+    if label != label.strip():
+        raise InvalidLabel("begins or ends with a space, which nobody could see", field="request_id")
 
 
 def _check_numbers(message: SubmitProofRequest) -> None:

@@ -174,6 +174,8 @@ BAD_FIELDS: list[tuple[str, dict[str, Any], type[CuzkError], str]] = [
     (WINDOW, {"request_id": "é" * 513}, InvalidLabel, "1026 bytes given"),
     (WINDOW, {"request_id": "a\0b"}, InvalidLabel, r"character 1 \(U\+0000\) cannot be shown"),
     (WINDOW, {"request_id": "a\u202eb"}, InvalidLabel, r"U\+202E"),
+    (WINDOW, {"request_id": "   "}, InvalidLabel, "begins or ends with a space"),
+    (WINDOW, {"request_id": "a "}, InvalidLabel, "begins or ends with a space"),
 ]
 
 
