@@ -132,9 +132,9 @@ def make_people(database: Database) -> None:
             )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not the session: its event loop would stand in the way of the asynchronous tests
 def browser() -> Iterator[Browser]:
-    """The browser of this run."""
+    """The browser of this module."""
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
         yield running

@@ -154,9 +154,9 @@ def test_a_prover_that_goes_silent_goes_grey_and_its_timers_stop(served: Site, f
     fleet.story.submit("winning-post", "epoch-1")
     fleet.catch_up()
     wait_for_seq(page, fleet)
-    busy = page.locator('.worker[data-state="proving"]')
+    busy = card(page, page.locator('.worker[data-state="proving"]').get_attribute("data-worker") or "")
     expect(busy).to_have_attribute("data-fresh", "yes")
-    expect(busy).to_have_attribute("data-fresh", "no", timeout=16_000)
+    expect(busy).to_have_attribute("data-fresh", "no", timeout=16_000)  # silent, or already marked lost
     first = busy.locator(".timer").text_content()
     time.sleep(0.6)
     assert busy.locator(".timer").text_content() == first
