@@ -19,7 +19,7 @@ import structlog
 from . import __version__, jaxconf
 from .commands.exits import Exit
 from .config import Config
-from .filecoin.shapes import ProofKind
+from .filecoin.shapes import PROVED_KINDS
 from .groth16.store import LOCAL_WARNING, KeyStore
 from .journal.errors import DatabaseAway
 from .journal.journal import Journal
@@ -33,7 +33,6 @@ from .states import Admin, JsonObject
 
 log = structlog.get_logger(__name__)
 
-KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
 SAMPLE_EVERY_S = 1.0
 RETRY_EVERY_S = 2.0  # to reach a database that is away at the start
 LOOK_EVERY_S = 0.2  # for signals and a lost session
@@ -241,11 +240,11 @@ def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKin
     settings = PostSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",
-        table_bytes=config.gpus.table_budget // (len(KINDS) * devices),
+        table_bytes=config.gpus.table_budget // (len(PROVED_KINDS) * devices),
         device_threads=config.device_threads,
         synthesis_threads=config.synthesis_threads,
     )
-    return {str(kind): PostKind(kind, settings) for kind in KINDS}
+    return {str(kind): PostKind(kind, settings) for kind in PROVED_KINDS}
 
 
 def engine_options(config: Config) -> EngineOptions:

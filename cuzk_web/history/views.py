@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 from cuzk_web.accounts.roles import MAY_READ_REQUESTS, allowed
 from cuzk_web.fleet.models import Attempt, Delivery, Job, JobInput
 from cuzk_web.live.labels import KINDS
+from prover.filecoin.shapes import PROOF_BYTES
 from prover.states import Job as JobState
 
 from . import timeline
@@ -61,7 +62,7 @@ def job_detail(request: HttpRequest, job_id: uuid.UUID) -> HttpResponse:
     return render(request, "history/job_detail.html", {
         "job": job, "rows": rows, "events": events, "timings": timeline.timings(rows, wall), "wall_ms": wall,
         "phases": timeline.PHASE_NAMES, "views": timeline.views(job, rows),
-        "proof_bytes": job.partitions * 192, "deliverable": _delivered(job).exists(),
+        "proof_bytes": job.partitions * PROOF_BYTES, "deliverable": _delivered(job).exists(),
         "digest": bytes(job.request_digest).hex(),
         "retries": Job.objects.filter(retry_of=job).only("id", "number", "state").order_by("number")[:20],
         "may_read_request": allowed(request.user, MAY_READ_REQUESTS),

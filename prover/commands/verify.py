@@ -24,7 +24,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Exit:
-    from prover.groth16.proof import PROOF_BYTES
+    from prover.filecoin.shapes import PROOF_BYTES
     from prover.groth16.store import KeyStore
     from prover.groth16.verifier import PreparedKey
 

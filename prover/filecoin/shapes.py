@@ -31,6 +31,11 @@ class ProofKind(StrEnum):
     WINNING_POST = "winning-post"
 
 
+#: the kinds that are proved today
+PROVED_KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
+PROOF_BYTES = 192  # of one partition
+
+
 class Priority(IntEnum):
     """Higher goes first. The numbers are those of the message."""
 
@@ -197,7 +202,7 @@ def post_shape(kind: ProofKind, size: int) -> PostShape:
 def post_shapes() -> tuple[PostShape, ...]:
     """Every PoSt circuit that the Filecoin stack has a configuration for."""
     sizes = [sector.size for sector in SECTORS.values() if sector.window_sectors]
-    return tuple(post_shape(kind, size) for size in sizes for kind in (ProofKind.WINDOW_POST, ProofKind.WINNING_POST))
+    return tuple(post_shape(kind, size) for size in sizes for kind in PROVED_KINDS)
 
 
 def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:

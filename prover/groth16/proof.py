@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from py_arkworks_bls12381 import G1Point, G2Point
 
+from prover.filecoin.shapes import PROOF_BYTES
 from prover.groth16.errors import ProofMalformed
 
-PROOF_BYTES = 192
 Point = TypeVar("Point", G1Point, G2Point)
 _P = 0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB
 _COMPRESSED = 0x80

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-PROOF_BYTES = 192
+from ..filecoin.shapes import PROOF_BYTES
 
 
 class Assembler:

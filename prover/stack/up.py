@@ -23,7 +23,7 @@ from types import FrameType
 import psycopg
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import KIB, ProofKind, post_shape
+from prover.filecoin.shapes import KIB, PROVED_KINDS, post_shape
 from prover.groth16.making import making
 
 from .errors import StackFailed
@@ -34,7 +34,6 @@ from .running import ROOT, home_folder
 from .supervise import Service, run
 
 SAMPLE = ROOT / "cuzk_web" / "submission" / "samples" / "window-post.json"
-KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
 PORT = 8000
 WEB_TIMEOUT = 60.0  # seconds until the page answers
 DRAIN = 30.0  # seconds that a proof which has begun gets to end, at the first Ctrl-C
@@ -115,7 +114,7 @@ class Stack:
     def make_keys(self) -> None:
         """Begin to make the keys that are missing, one circuit after the other."""
         folder = self.home / "keys"
-        for kind in KINDS:
+        for kind in PROVED_KINDS:
             name = post_shape(kind, 2 * KIB).key_name
             if not (folder / f"{name}.params").exists():
                 announced = self.announced.setdefault(f"keys-{kind.value}", contextlib.ExitStack())
