@@ -1,4 +1,4 @@
-"""Sector sizes with their trees, the PoSt circuits over them, registered proofs, and the names of key files.
+"""Sector sizes with their trees, the circuits over them, registered proofs, and the names of key files.
 
 Sources: filecoin-proofs 19.1.0 (constants, parameters), storage-proofs-core 19.1.0 (parameter cache),
 filecoin-proofs-api 19.1.0 (registered proofs).
@@ -6,7 +6,8 @@ filecoin-proofs-api 19.1.0 (registered proofs).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -19,6 +20,7 @@ NODE_SIZE = 32  # bytes
 BASE_ARITY = 8
 WINDOW_CHALLENGES = 10  # a sector
 WINNING_CHALLENGES = 66  # in one sector
+UPDATE_CHALLENGE_BITS = 254  # of a digest that are cut into the challenges of a sector update
 CACHE_VERSION = 28  # of the Filecoin parameter files
 
 
@@ -121,11 +123,47 @@ REGISTERED_SIZES = (2 * KIB, 8 * MIB, 512 * MIB, 32 * GIB, 64 * GIB)
 
 
 @dataclass(frozen=True)
-class PostShape:
-    """The parameters of a FallbackPoSt circuit: WindowPoSt and WinningPoSt differ in them alone."""
+class CircuitShape(ABC):
+    """What fixes a circuit: its kind, the sector, and the parameters of the kind."""
 
     kind: ProofKind
     sector: SectorShape
+
+    @property
+    @abstractmethod
+    def num_inputs(self) -> int:
+        """Public inputs, ONE included."""
+
+    @property
+    @abstractmethod
+    def identifier(self) -> str:
+        """The string whose SHA-256 names the key files."""
+
+    @property
+    @abstractmethod
+    def cache_prefix(self) -> str:
+        """What stands before that SHA-256."""
+
+    @property
+    def cache_name(self) -> str:
+        """The name of the circuit in file names, without version and extension."""
+        return f"{self.cache_prefix}-{sha256(self.identifier.encode()).hexdigest()}"
+
+    @property
+    def key_name(self) -> str:
+        """The name of the circuit's key files, without extension (``.params``, ``.vk``, ``.meta``)."""
+        return f"v{CACHE_VERSION}-{self.cache_name}"
+
+    @property
+    def label(self) -> str:
+        """The circuit as people name it, such as ``window-post 2KiB``."""
+        return f"{self.kind} {self.sector.name}"
+
+
+@dataclass(frozen=True)
+class PostShape(CircuitShape):
+    """The parameters of a FallbackPoSt circuit: WindowPoSt and WinningPoSt differ in them alone."""
+
     sectors: int  # in the circuit
     challenges: int  # a sector of the circuit
 
@@ -153,19 +191,111 @@ class PostShape:
         )
 
     @property
-    def cache_name(self) -> str:
-        """The name of the circuit in file names, without version and extension."""
-        return f"proof-of-spacetime-fallback-{self.sector.tree_name}-{sha256(self.identifier.encode()).hexdigest()}"
+    def cache_prefix(self) -> str:
+        """What stands before that SHA-256."""
+        return f"proof-of-spacetime-fallback-{self.sector.tree_name}"
+
+
+@dataclass(frozen=True)
+class PorepShape(CircuitShape):
+    """The parameters of the StackedDrg PoRep circuit. Its keys are the same whatever the number of partitions."""
+
+    layers: int
+    partitions: int  # of a sector: so many circuits
+    challenges: int  # a partition
 
     @property
-    def key_name(self) -> str:
-        """The name of the circuit's key files, without extension (``.params``, ``.vk``, ``.meta``)."""
-        return f"v{CACHE_VERSION}-{self.cache_name}"
+    def num_inputs(self) -> int:
+        """Public inputs, ONE included: replica_id, comm_d, comm_r, then 18 a challenge."""
+        return 4 + 18 * self.challenges
 
     @property
-    def label(self) -> str:
-        """The circuit as people name it, such as ``window-post 2KiB``."""
-        return f"{self.kind} {self.sector.name}"
+    def identifier(self) -> str:
+        """The string whose SHA-256 names the key files."""
+        return (
+            "layered_drgporep::PublicParams{ graph: stacked_graph::StackedGraph{expansion_degree: 8 "
+            f"base_graph: drgraph::BucketGraph{{size: {self.sector.nodes}; degree: 6; hasher: poseidon_hasher}} }}, "
+            f"challenges: LayerChallenges {{ layers: {self.layers}, max_count: {self.challenges} }}, "
+            f"tree: {self.sector.tree_name} }}"
+        )
+
+    @property
+    def cache_prefix(self) -> str:
+        """What stands before that SHA-256."""
+        return f"stacked-proof-of-replication-{self.sector.tree_name}-sha256_hasher"
+
+
+@dataclass(frozen=True)
+class UpdateShape(CircuitShape):
+    """The parameters of the EmptySectorUpdate circuit (SnapDeals)."""
+
+    partitions: int  # of a sector: so many circuits, each over its own part of the nodes
+    challenges: int  # a partition
+    apex_leaves: int  # nodes of the data tree that stand for the subtrees of a partition
+
+    @property
+    def num_inputs(self) -> int:
+        """Public inputs, ONE included: partition and h, comm_r_old, comm_d_new, comm_r_new."""
+        return 5
+
+    @property
+    def node_bits(self) -> int:
+        """Bits of a node's number."""
+        return self.sector.nodes.bit_length() - 1
+
+    @property
+    def partition_bits(self) -> int:
+        """The highest bits of a challenged node's number: its partition."""
+        return self.partitions.bit_length() - 1
+
+    @property
+    def apex_bits(self) -> int:
+        """The bits below them: the apex leaf above the node."""
+        return self.apex_leaves.bit_length() - 1
+
+    @property
+    def challenge_bits(self) -> int:
+        """Random bits of a challenge: the others are its partition."""
+        return self.node_bits - self.partition_bits
+
+    @property
+    def challenges_per_digest(self) -> int:
+        """How many challenges are cut from one digest."""
+        return UPDATE_CHALLENGE_BITS // self.challenge_bits
+
+    @property
+    def digests(self) -> int:
+        """Digests of a partition's challenges; the last one may give fewer."""
+        return -(-self.challenges // self.challenges_per_digest)
+
+    @property
+    def high_bits(self) -> tuple[int, ...]:
+        """The six numbers of high bits of a node among which h is chosen: its randomness rho depends on so many."""
+        return (1,) * 6 if self.sector.size <= 32 * KIB else tuple(range(7, 13))
+
+    @property
+    def h(self) -> int:
+        """The one that is chosen: that of the fourth position."""
+        return self.high_bits[3]
+
+    @property
+    def h_position(self) -> int:
+        """Where it is written, one-hot: the first position that has it."""
+        return self.high_bits.index(self.h)
+
+    def partition_and_h(self, partition: int) -> int:
+        """The first public input of a partition."""
+        return partition | 1 << (self.partition_bits + self.h_position)
+
+    @property
+    def identifier(self) -> str:
+        """The string whose SHA-256 names the key files."""
+        return f"empty_sector_update::PublicParams{{ sector_nodes: {self.sector.nodes} }}"
+
+    @property
+    def cache_prefix(self) -> str:
+        """What stands before that SHA-256."""
+        return f"empty-sector-update-{self.sector.tree_name}"
 
 
 def sector_shape(size: int, *, field: str = "sector_size") -> SectorShape:
@@ -184,19 +314,59 @@ def parse_sector_size(text: str) -> SectorShape:
     raise UnsupportedSectorSize(f"{text[:40]!r} is none of {_names(SECTORS.values())}", field="sector_size")
 
 
+def circuit_shape(kind: ProofKind, size: int) -> CircuitShape:
+    """The circuit of a kind over sectors of `size` bytes. Raises UnsupportedSectorSize."""
+    if kind is ProofKind.POREP:
+        return porep_shape(size)
+    return update_shape(size) if kind is ProofKind.SNAP else post_shape(kind, size)
+
+
+def porep_shape(size: int) -> PorepShape:
+    """The PoRep circuit over sectors of `size` bytes. Raises UnsupportedSectorSize."""
+    sector = sector_shape(size)
+    if not sector.window_sectors:
+        raise _no_circuit(ProofKind.POREP, sector, lambda each: bool(each.window_sectors))
+    layers, partitions, challenges = (11, 10, 18) if size >= 32 * GIB else (2, 1, 2)
+    return PorepShape(ProofKind.POREP, sector, layers, partitions, challenges)
+
+
+def update_shape(size: int) -> UpdateShape:
+    """The EmptySectorUpdate circuit over sectors of `size` bytes. Raises UnsupportedSectorSize."""
+    sector = sector_shape(size)
+    if size == 1 * GIB:
+        raise _no_circuit(ProofKind.SNAP, sector, lambda each: each.size != 1 * GIB)
+    if size <= 8 * KIB:
+        return UpdateShape(ProofKind.SNAP, sector, 1, 10, 8)
+    if size < 512 * MIB:
+        return UpdateShape(ProofKind.SNAP, sector, 2 if size <= 32 * KIB else 4, 10, 128)
+    return UpdateShape(ProofKind.SNAP, sector, 16, 86, 128)
+
+
 def post_shape(kind: ProofKind, size: int) -> PostShape:
     """The circuit of a PoSt kind over sectors of `size` bytes. Raises UnsupportedProof, UnsupportedSectorSize."""
     sector = sector_shape(size)
     if not sector.window_sectors:
-        sizes = _names(sector for sector in SECTORS.values() if sector.window_sectors)
-        raise UnsupportedSectorSize(
-            f"there is no {kind} circuit for {sector.name}, only for {sizes}", field="sector_size"
-        )
+        raise _no_circuit(kind, sector, lambda each: bool(each.window_sectors))
     if kind is ProofKind.WINDOW_POST:
         return PostShape(kind, sector, sector.window_sectors, WINDOW_CHALLENGES)
     if kind is ProofKind.WINNING_POST:
         return PostShape(kind, sector, WINNING_CHALLENGES, 1)
-    raise UnsupportedProof(f"{kind} is not proved yet: only window-post and winning-post are", field="proof_kind")
+    raise _not_proved(kind)
+
+
+def require_proved(kind: ProofKind) -> None:
+    """Raises UnsupportedProof for a kind of which requests are read but not proved yet."""
+    if kind not in PROVED_KINDS:
+        raise _not_proved(kind)
+
+
+def _not_proved(kind: ProofKind) -> UnsupportedProof:
+    return UnsupportedProof(f"{kind} is not proved yet: only window-post and winning-post are", field="proof_kind")
+
+
+def _no_circuit(kind: ProofKind, sector: SectorShape, has: Callable[[SectorShape], bool]) -> UnsupportedSectorSize:
+    sizes = _names(each for each in SECTORS.values() if has(each))
+    return UnsupportedSectorSize(f"there is no {kind} circuit for {sector.name}, only for {sizes}", field="sector_size")
 
 
 def post_shapes() -> tuple[PostShape, ...]:

@@ -24,6 +24,10 @@ def test_cache_names_are_the_published_ones(name: str) -> None:
     assert winning.cache_name == NAMES[name]["winning"]
     assert window.sectors == NAMES[name]["window_sector_count"]
     assert window.key_name == f"v28-{NAMES[name]['window']}"
+    porep, update = shapes.porep_shape(size), shapes.update_shape(size)
+    assert (porep.cache_name, porep.partitions) == (NAMES[name]["porep"], NAMES[name]["porep_partitions"])
+    assert (update.cache_name, update.partitions) == (NAMES[name]["update"], NAMES[name]["update_partitions"])
+    assert -(-NAMES[name]["porep_min_challenges"] // porep.partitions) == porep.challenges
 
 
 @pytest.mark.parametrize("sector", shapes.SECTORS.values(), ids=lambda sector: sector.name)
@@ -48,6 +52,43 @@ def test_digits_are_those_of_the_leaf_number_with_the_lowest_first() -> None:
 def test_circuit_parameters(kind: ProofKind, size: int, sectors: int, challenges: int, inputs: int) -> None:
     shape = shapes.post_shape(kind, size)
     assert (shape.sectors, shape.challenges, shape.num_inputs) == (sectors, challenges, inputs)
+
+
+@pytest.mark.parametrize(
+    ("size", "bits", "per_digest", "digests", "h", "position"),
+    [
+        ("2KiB", (6, 0, 3), 42, 1, 1, 0),
+        ("32KiB", (10, 1, 7), 28, 1, 1, 0),
+        ("8MiB", (18, 2, 7), 15, 1, 10, 3),
+        ("512MiB", (24, 4, 7), 12, 8, 10, 3),
+        ("32GiB", (30, 4, 7), 9, 10, 10, 3),
+        ("64GiB", (31, 4, 7), 9, 10, 10, 3),
+    ],
+)
+def test_how_the_challenges_of_an_update_are_cut(
+    size: str, bits: tuple[int, int, int], per_digest: int, digests: int, h: int, position: int
+) -> None:
+    shape = shapes.update_shape(shapes.parse_sector_size(size).size)
+    assert (shape.node_bits, shape.partition_bits, shape.apex_bits) == bits
+    assert (shape.challenges_per_digest, shape.digests) == (per_digest, digests)
+    assert (shape.h, shape.h_position) == (h, position)
+    last = shape.partitions - 1
+    assert shape.partition_and_h(last) == last + (1 << position) * shape.partitions
+
+
+@pytest.mark.parametrize(
+    ("size", "layers", "partitions", "challenges", "inputs"), [("2KiB", 2, 1, 2, 40), ("32GiB", 11, 10, 18, 328)]
+)
+def test_the_parameters_of_porep(size: str, layers: int, partitions: int, challenges: int, inputs: int) -> None:
+    shape = shapes.porep_shape(shapes.parse_sector_size(size).size)
+    assert (shape.layers, shape.partitions, shape.challenges) == (layers, partitions, challenges)
+    assert shape.num_inputs == inputs
+
+
+@pytest.mark.parametrize(("kind", "size"), [(ProofKind.POREP, 8 << 10), (ProofKind.SNAP, 1 << 30)])
+def test_sizes_without_a_circuit_of_the_kind(kind: ProofKind, size: int) -> None:
+    with pytest.raises(UnsupportedSectorSize, match=f"no {kind} circuit for"):
+        shapes.circuit_shape(kind, size)
 
 
 @pytest.mark.parametrize(
