@@ -52,7 +52,8 @@ class ConstraintSystem:
         """`recording` is shared with the system that this one is a template of; `parameters` are that template's."""
         self.recording = recording or Recording()
         self.num_inputs = 1 + parameters
-        self.num_aux = 0
+        #: for each aux 1 when it is a bit, else 0
+        self.bits = bytearray()
         self.rows = RowBuffer(self.recording.coefficients)
         self._templates = templates
         self._parameters = parameters
@@ -61,10 +62,19 @@ class ConstraintSystem:
     def num_constraints(self) -> int:
         return self.rows.num_rows
 
+    @property
+    def num_aux(self) -> int:
+        return len(self.bits)
+
     def alloc(self) -> Variable:
         """The next aux variable."""
-        self.num_aux += 1
-        return self.num_aux - 1
+        self.bits.append(0)
+        return len(self.bits) - 1
+
+    def alloc_bit(self) -> Variable:
+        """The next aux variable, which the rows to come let be nothing but 0 or 1."""
+        self.bits.append(1)
+        return len(self.bits) - 1
 
     def alloc_input(self) -> Variable:
         """The next public input."""
@@ -88,7 +98,7 @@ class ConstraintSystem:
         if gadget not in blocks:
             system = ConstraintSystem(recording=self.recording, parameters=parameters)
             outputs = gadget(system, tuple(-2 - i for i in range(parameters)))
-            blocks[gadget] = system.rows.block(parameters, system.num_inputs, system.num_aux, outputs)
+            blocks[gadget] = system.rows.block(parameters, system.num_inputs, bytes(system.bits), outputs)
         return blocks[gadget]
 
     def _place(self, block: Block, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
@@ -97,5 +107,5 @@ class ConstraintSystem:
         self.rows.extend(block, inputs, self.num_aux)
         outputs = tuple(self.num_aux + v if v >= 0 else inputs[-1 - v] for v in block.outputs)
         self.num_inputs += block.num_inputs
-        self.num_aux += block.num_aux
+        self.bits += block.bits
         return outputs

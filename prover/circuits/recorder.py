@@ -56,7 +56,8 @@ class Block:
     input_places: tuple[NDArray[np.intp], ...]
     input_numbers: tuple[NDArray[np.intp], ...]
     num_inputs: int
-    num_aux: int
+    #: for each aux 1 when it is a bit, else 0
+    bits: bytes
     outputs: tuple[int, ...]
 
 
@@ -105,12 +106,12 @@ class RowBuffer:
         a, b, c = (matrix.merged() for matrix in self._matrices)
         return a, b, c
 
-    def block(self, parameters: int, num_inputs: int, num_aux: int, outputs: tuple[int, ...]) -> Block:
+    def block(self, parameters: int, num_inputs: int, bits: bytes, outputs: tuple[int, ...]) -> Block:
         """The rows as a template; `num_inputs` counts ONE and the parameters too."""
         terms = self.terms()
         places = tuple(np.flatnonzero(matrix.columns < 0) for matrix in terms)
         numbers = tuple(-1 - matrix.columns[at].astype(np.intp) for matrix, at in zip(terms, places, strict=True))
-        return Block(terms, places, numbers, num_inputs - 1 - parameters, num_aux, outputs)
+        return Block(terms, places, numbers, num_inputs - 1 - parameters, bits, outputs)
 
 
 class _Matrix:

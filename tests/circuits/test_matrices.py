@@ -19,6 +19,7 @@ from tests.circuits.vectors import (
     GADGET_VECTORS,
     GADGETS,
     POST,
+    SHA_VECTORS,
     SHAPES,
     TINY,
     assert_equals_dump,
@@ -45,6 +46,16 @@ def test_gadgets(name: str, templates: bool) -> None:
     matrices = matrices_of(record_gadget(name, templates=templates))
     assert_equals_json(matrices, read_json(GADGETS / f"{name}.json"))
     assert_equals_dump(matrices, read_dump(GADGETS / f"{name}.npz"))
+
+
+@pytest.mark.parametrize("name", SHA_VECTORS)
+def test_sha_gadgets(name: str) -> None:
+    assert_equals_json(matrices_of(record_gadget(name)), read_json(GADGETS / f"{name}.json"))
+
+
+def test_sha_templates_equal_direct_recording() -> None:
+    direct = matrices_of(record_gadget("sha256_hash2", templates=False))
+    assert_equals_json(direct, read_json(GADGETS / "sha256_hash2.json"))
 
 
 @BOTH_WAYS

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from prover.circuits import por, poseidon
-from prover.circuits.boolean import allocate_bits
+from prover.circuits.boolean import allocate_bits, booleans, constant
 from prover.circuits.constraint_system import ConstraintSystem, Gadget, Variable
 from prover.circuits.fallback_post import fallback_post
 from prover.circuits.insertion import RowSelector, insert
+from prover.circuits.label import create_label
 from prover.circuits.matrices import Matrices
+from prover.circuits.sha256 import Sha256Pair, sha256
 from prover.filecoin.poseidon import GENERATION_TAG
 from prover.filecoin.shapes import PostShape, ProofKind, post_shape, sector_shape
 
@@ -75,6 +77,36 @@ class PoseidonTest:
         return cs.instance(poseidon.PoseidonHash(self.arity, self.tag), *inputs)
 
 
+@dataclass(frozen=True)
+class Sha256Test:
+    """512 bits, then their digest."""
+
+    def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+        return sha256(cs, booleans(allocate_bits(cs, 512)))
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Two numbers, then their digest."""
+
+    def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+        return cs.instance(Sha256Pair(), cs.alloc(), cs.alloc())
+
+
+@dataclass(frozen=True)
+class LabelTest:
+    """37 parents and the replica's id as bits, layer and node as constants."""
+
+    layer: int
+    node: int
+
+    def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+        parents = [booleans(allocate_bits(cs, 256)) for _ in range(37)]
+        replica_id = booleans(allocate_bits(cs, 256))
+        node = [constant(self.node >> i & 1) for i in reversed(range(64))]
+        return (create_label(cs, replica_id, self.layer, node, parents),)
+
+
 GADGET_VECTORS: dict[str, Gadget] = {
     **{f"insert{arity}": InsertionTest(arity) for arity in (2, 4, 8)},
     **{f"poseidon{arity}": PoseidonTest(arity) for arity in (2, 4, 8, 11)},
@@ -84,11 +116,19 @@ GADGET_VECTORS: dict[str, Gadget] = {
     "por_poseidon_8_2_0_private": por.PathToRoot((8, 8, 2)),
     "por_poseidon_8_2_0_public": por.PathToRoot((8, 8, 2), private=False),
 }
+#: those of which only the digests are kept here
+SHA_VECTORS: dict[str, Gadget] = {
+    "sha256_512bits": Sha256Test(),
+    "sha256_hash2": PairTest(),
+    "por_sha256_2_0_0_8leaves_private": por.PathToRoot((2, 2, 2), hasher=por.Hasher.SHA256),
+    "por_sha256_2_0_0_8leaves_public": por.PathToRoot((2, 2, 2), private=False, hasher=por.Hasher.SHA256),
+    "create_label_37": LabelTest(layer=3, node=22),
+}
 
 
 def record_gadget(name: str, *, templates: bool = True) -> ConstraintSystem:
     cs = ConstraintSystem(templates=templates)
-    cs.instance(GADGET_VECTORS[name])
+    cs.instance((GADGET_VECTORS | SHA_VECTORS)[name])
     return cs
 
 
