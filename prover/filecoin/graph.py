@@ -5,20 +5,16 @@ Sources: storage-proofs-core 19.1.0 (drgraph), storage-proofs-porep 19.1.0 (stac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b, sha256
-from struct import pack, unpack
+from struct import pack
 
+from .chacha import chacha8_u64
 from .shapes import ApiVersion, seal_api_version
 
 DRG_DEGREE = 6  # parents in the same layer
 EXPANSION_DEGREE = 8  # parents in the layer before
-_CHACHA_ROUNDS = 8
-_CHACHA_CONSTANTS = unpack("<4I", b"expand 32-byte k")
-_COLUMNS = tuple((i, i + 4, i + 8, i + 12) for i in range(4))
-_DIAGONALS = tuple((i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i in range(4))
 _U32 = 0xFFFFFFFF
 
 
@@ -33,6 +29,11 @@ class StackedGraph:
     def porep_id(self) -> bytes:
         """32 bytes: the seal proof's number, a nonce that is always 0, and zeros."""
         return self.registered_seal_proof.to_bytes(8, "little") + bytes(24)
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the seal proof is one of those with synthetic challenges."""
+        return 10 <= self.registered_seal_proof < 15
 
     def parents(self, node: int) -> tuple[int, ...]:
         """The 6 DRG parents, then the 8 expander parents."""
@@ -92,32 +93,3 @@ def _bucket_sample(meta: int, x: int, y: int) -> int:
     high = min(meta, 1 << x % meta.bit_length() + 1)
     low = max(2, high >> 1)
     return (meta - low - y % (high - low + 1)) // (DRG_DEGREE - 1)
-
-
-def chacha8_u64(key: bytes) -> Iterator[int]:
-    """Little-endian u64 numbers of the keystream of ChaCha with 8 rounds, nonce 0, 64-bit block counter from 0."""
-    counter = 0
-    while True:
-        start = (*_CHACHA_CONSTANTS, *unpack("<8I", key), counter & _U32, counter >> 32, 0, 0)
-        yield from unpack("<8Q", pack("<16I", *_chacha_block(start)))
-        counter += 1
-
-
-def _chacha_block(start: tuple[int, ...]) -> list[int]:
-    state = list(start)
-    for _ in range(_CHACHA_ROUNDS // 2):
-        for places in (*_COLUMNS, *_DIAGONALS):
-            _quarter_round(state, *places)
-    return [(word + before) & _U32 for word, before in zip(state, start, strict=True)]
-
-
-def _quarter_round(s: list[int], a: int, b: int, c: int, d: int) -> None:
-    for bits in ((16, 12), (8, 7)):
-        s[a] = (s[a] + s[b]) & _U32
-        s[d] = _rotated(s[d] ^ s[a], bits[0])
-        s[c] = (s[c] + s[d]) & _U32
-        s[b] = _rotated(s[b] ^ s[c], bits[1])
-
-
-def _rotated(word: int, bits: int) -> int:
-    return (word << bits | word >> 32 - bits) & _U32

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from . import fr, poseidon
-from .graph import StackedGraph
+from .graph import DRG_DEGREE, StackedGraph
+from .labels import encode, label, replica_id
 from .post import prover_id
 from .shapes import SectorShape
 from .vanilla import MerkleProof, PathElement
 
 LAYERS = 2  # of the test sizes, up to 1 GiB
-_LABEL_PARENTS = 37  # parent labels hashed into a label
 
 
 @dataclass(frozen=True)
@@ -81,29 +81,23 @@ def seal(
     identity = replica_id(prover_id(miner_id), sector_id, ticket, comm_d, graph.porep_id)
     labels = label_layers(graph, identity, LAYERS)
     columns = [poseidon.digest([_number(label) for label in column]) for column in zip(*labels, strict=True)]
-    replica = [(_number(key) + _number(node)) % fr.MODULUS for key, node in zip(labels[-1], nodes, strict=True)]
+    replica = [encode(_number(key), _number(node)) for key, node in zip(labels[-1], nodes, strict=True)]
     return SealedSector(
         sector_id, identity, comm_d, labels, build_tree(sector, columns).root, build_tree(sector, replica)
     )
 
 
-def replica_id(prover: bytes, sector_id: int, ticket: bytes, comm_d: bytes, porep_id: bytes) -> bytes:
-    """The 32 bytes that enter every label."""
-    return fr.clear(sha256(prover + sector_id.to_bytes(8, "big") + ticket + comm_d + porep_id).digest())
-
-
 def label_layers(graph: StackedGraph, identity: bytes, layers: int) -> tuple[tuple[bytes, ...], ...]:
-    """The labels of all nodes by layer. A node's label hashes its parents': those of the same layer, then, from the
-    second layer on, those of the layer before, repeated to 37."""
+    """The labels of all nodes by layer."""
     parents = [graph.parents(node) for node in range(graph.nodes)]
     done: list[tuple[bytes, ...]] = []
     for layer in range(1, layers + 1):
         labels: list[bytes] = []
         for node in range(graph.nodes):
-            drg, expander = parents[node][:6], parents[node][6:]
+            drg, expander = parents[node][:DRG_DEGREE], parents[node][DRG_DEGREE:]
             near = [labels[parent] for parent in drg] if node else []
             far = [done[-1][parent] for parent in expander] if done else []
-            labels.append(_label(identity, layer, node, near, far))
+            labels.append(label(identity, layer, node, near + far))
         done.append(tuple(labels))
     return tuple(done)
 
@@ -132,13 +126,6 @@ def pad(data: bytes) -> bytes:
     bits = int.from_bytes(data, "little")
     mask = (1 << 254) - 1
     return b"".join(fr.to_bytes(bits >> at & mask) for at in range(0, len(data) * 8, 254))
-
-
-def _label(identity: bytes, layer: int, node: int, near: list[bytes], far: list[bytes]) -> bytes:
-    parents = near + far
-    repeated = parents * (_LABEL_PARENTS // max(len(parents), 1) + 1)
-    head = identity + layer.to_bytes(4, "big") + node.to_bytes(8, "big") + bytes(20)
-    return fr.clear(sha256(head + b"".join(repeated[:_LABEL_PARENTS] if node else [])).digest())
 
 
 def _number(node: bytes) -> int:

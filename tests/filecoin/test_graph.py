@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from prover.filecoin.graph import StackedGraph, chacha8_u64
+from prover.filecoin.graph import StackedGraph
 
 from .samples import vectors
 
@@ -54,10 +54,3 @@ def test_every_node_is_an_expander_parent_eight_times() -> None:
     graph = StackedGraph(128, 5)  # 8 * 128 is not a power of 4: the cycle walk is needed
     parents = sorted(parent for node in range(128) for parent in graph.expander_parents(node))
     assert parents == sorted(list(range(128)) * 8)
-
-
-def test_chacha8_keystream_of_the_zero_key() -> None:
-    # the published test vector of ChaCha8 with a 256-bit zero key and IV (draft-strombergson-chacha-test-vectors, TC1)
-    numbers = chacha8_u64(bytes(32))
-    first = b"".join(next(numbers).to_bytes(8, "little") for _ in range(8))
-    assert first.hex().startswith("3e00ef2f895f40d67f5bb8e81f09a5a12c840ec3ce9a7f3b181be188ef711a1e")
