@@ -13,6 +13,7 @@ from hashlib import sha256
 from . import fr, poseidon
 from .graph import DRG_DEGREE, StackedGraph
 from .labels import encode, label, replica_id
+from .porep import Column, PorepChallenge, PorepInstance
 from .post import prover_id
 from .shapes import SectorShape
 from .vanilla import MerkleProof, PathElement
@@ -22,9 +23,9 @@ LAYERS = 2  # of the test sizes, up to 1 GiB
 
 @dataclass(frozen=True)
 class MerkleTree:
-    """All rows of a Poseidon tree, the leaves first, the root last; the arity of each level is the shape's."""
+    """All rows of a tree, the leaves first, the root last; `arities` are those of the levels from the leaves up."""
 
-    sector: SectorShape
+    arities: tuple[int, ...]
     rows: tuple[tuple[int, ...], ...]
 
     @property
@@ -35,7 +36,7 @@ class MerkleTree:
     def prove(self, leaf: int) -> MerkleProof:
         """The path from the leaf with number `leaf` to the root."""
         path, at = [], leaf
-        for row, arity in zip(self.rows, self.sector.arities, strict=False):
+        for row, arity in zip(self.rows, self.arities, strict=False):
             start = at - at % arity
             path.append(PathElement(row[start:at] + row[at + 1 : start + arity], at % arity))
             at //= arity
@@ -47,11 +48,22 @@ class SealedSector:
     """What a storage provider keeps of a sector, and its commitments as canonical integers."""
 
     sector_id: int
+    graph: StackedGraph
     replica_id: bytes
-    comm_d: bytes
     labels: tuple[tuple[bytes, ...], ...]  # by layer
-    comm_c: int
+    data_tree: MerkleTree
+    column_tree: MerkleTree
     replica_tree: MerkleTree
+
+    @property
+    def comm_d(self) -> bytes:
+        """The root over the data."""
+        return fr.to_bytes(self.data_tree.root)
+
+    @property
+    def comm_c(self) -> int:
+        """The root over the columns of labels."""
+        return self.column_tree.root
 
     @property
     def replica(self) -> bytes:
@@ -68,22 +80,55 @@ class SealedSector:
         """The commitment on the chain."""
         return poseidon.digest((self.comm_c, self.comm_r_last))
 
+    def column(self, node: int) -> Column:
+        """The labels of a node, proved."""
+        return Column(tuple(_number(layer[node]) for layer in self.labels), self.column_tree.prove(node))
+
 
 def seal(
-    sector: SectorShape, data: bytes, *, sector_id: int, miner_id: int, ticket: bytes, registered_seal_proof: int
+    sector: SectorShape,
+    data: bytes,
+    *,
+    sector_id: int,
+    miner_id: int,
+    ticket: bytes,
+    registered_seal_proof: int,
+    layers: int = LAYERS,
 ) -> SealedSector:
     """Seal `data`, padded by `pad`, of exactly a sector's size. Raises ValueError for another size."""
     if len(data) != sector.size:
         raise ValueError(f"{len(data)} bytes given, a sector of {sector.name} holds {sector.size}")
     graph = StackedGraph(sector.nodes, registered_seal_proof)
     nodes = [data[at : at + fr.SIZE] for at in range(0, len(data), fr.SIZE)]
-    comm_d = data_commitment(nodes)
-    identity = replica_id(prover_id(miner_id), sector_id, ticket, comm_d, graph.porep_id)
-    labels = label_layers(graph, identity, LAYERS)
+    data_tree = build_data_tree(nodes)
+    identity = replica_id(prover_id(miner_id), sector_id, ticket, fr.to_bytes(data_tree.root), graph.porep_id)
+    labels = label_layers(graph, identity, layers)
     columns = [poseidon.digest([_number(label) for label in column]) for column in zip(*labels, strict=True)]
     replica = [encode(_number(key), _number(node)) for key, node in zip(labels[-1], nodes, strict=True)]
-    return SealedSector(
-        sector_id, identity, comm_d, labels, build_tree(sector, columns).root, build_tree(sector, replica)
+    column_tree, replica_tree = build_tree(sector, columns), build_tree(sector, replica)
+    return SealedSector(sector_id, graph, identity, labels, data_tree, column_tree, replica_tree)
+
+
+def prove_replication(sealed: SealedSector, nodes: Sequence[int]) -> PorepInstance:
+    """The vanilla proof of one PoRep partition, challenged at `nodes`."""
+    return PorepInstance(
+        replica_id=_number(sealed.replica_id),
+        comm_d=sealed.data_tree.root,
+        comm_r=sealed.comm_r,
+        comm_c=sealed.comm_c,
+        comm_r_last=sealed.comm_r_last,
+        challenges=tuple(_prove_node(sealed, node) for node in nodes),
+    )
+
+
+def _prove_node(sealed: SealedSector, node: int) -> PorepChallenge:
+    return PorepChallenge(
+        node=node,
+        data=sealed.data_tree.prove(node),
+        drg_parents=tuple(map(sealed.column, sealed.graph.drg_parents(node))),
+        expander_parents=tuple(map(sealed.column, sealed.graph.expander_parents(node))),
+        column=sealed.column(node),
+        replica=sealed.replica_tree.prove(node),
     )
 
 
@@ -102,12 +147,13 @@ def label_layers(graph: StackedGraph, identity: bytes, layers: int) -> tuple[tup
     return tuple(done)
 
 
-def data_commitment(nodes: Sequence[bytes]) -> bytes:
-    """comm_d: the root of the binary SHA-256 tree, each digest cleared."""
-    row = list(nodes)
-    while len(row) > 1:
-        row = [fr.clear(sha256(left + right).digest()) for left, right in zip(row[::2], row[1::2], strict=True)]
-    return row[0]
+def build_data_tree(nodes: Sequence[bytes]) -> MerkleTree:
+    """The binary SHA-256 tree over the data, each digest cleared; its root is comm_d."""
+    rows = [list(nodes)]
+    while len(rows[-1]) > 1:
+        pairs = zip(rows[-1][::2], rows[-1][1::2], strict=True)
+        rows.append([fr.clear(sha256(left + right).digest()) for left, right in pairs])
+    return MerkleTree((2,) * (len(rows) - 1), tuple(tuple(map(_number, row)) for row in rows))
 
 
 def build_tree(sector: SectorShape, leaves: Sequence[int]) -> MerkleTree:
@@ -116,7 +162,7 @@ def build_tree(sector: SectorShape, leaves: Sequence[int]) -> MerkleTree:
     for arity in sector.arities:
         row = rows[-1]
         rows.append(tuple(poseidon.digest(row[at : at + arity]) for at in range(0, len(row), arity)))
-    return MerkleTree(sector, tuple(rows))
+    return MerkleTree(sector.arities, tuple(rows))
 
 
 def pad(data: bytes) -> bytes:

@@ -205,6 +205,11 @@ class PorepShape(CircuitShape):
     challenges: int  # a partition
 
     @property
+    def data_levels(self) -> int:
+        """Levels of the binary tree over the data."""
+        return self.sector.nodes.bit_length() - 1
+
+    @property
     def num_inputs(self) -> int:
         """Public inputs, ONE included: replica_id, comm_d, comm_r, then 18 a challenge."""
         return 4 + 18 * self.challenges
