@@ -4,6 +4,7 @@ affine."""
 from __future__ import annotations
 
 import functools
+import threading
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from prover.algebra.fields import FP, FR
 from prover.algebra.limbs import Bytes
 from prover.algebra.points import Rows
 from prover.algebra.table import Table
+
+#: of two threads that want the same table, one makes it
+_making = threading.Lock()
 
 
 def of_generator(group: Group, scalars: Bytes, threads: int = 1) -> Bytes:
@@ -30,7 +34,9 @@ def of_generator(group: Group, scalars: Bytes, threads: int = 1) -> Bytes:
     entries = np.where(chosen == 0, 0, np.sign(chosen) * row).astype(np.int32).reshape(-1)
     lane = np.arange(len(scalars))
     runs = Runs(entries, lane, lane * windows, np.full(len(scalars), windows))
-    sums = buckets.add_runs(_table(group, bits, threads), runs, threads)
+    with _making:
+        table = _table(group, bits, threads)
+    sums = buckets.add_runs(table, runs, threads)
     return affine.to_bytes(group, *affine.normalise(group, sums, threads), threads)
 
 

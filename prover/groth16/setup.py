@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -76,18 +77,35 @@ def setup(
     gives the multiples of the standard generator, in the bytes of a key file. Raises UnconstrainedWire.
     """
     report = progress or _silent
-    make = of_generator or (lambda group, values: multiples.of_generator(group, values, threads))
     report("polynomials", 0.0)
-    wanted = _sections(matrices, scalars or Scalars.random())
-    total = sum(_cost(group) * len(values) for group, values in wanted.values())
-    points: dict[str, list[Bytes]] = {name: [] for name in wanted}
-    done = 0
-    for name, group, part in _chunks(wanted):
-        report(name, done / total)
-        points[name].append(make(group, to_bytes(part)))
-        done += _cost(group) * len(part)
+    with ThreadPoolExecutor(threads, thread_name_prefix="setup") as pool:
+        make = of_generator or _with_programs(pool)
+        wanted = _sections(matrices, scalars or Scalars.random())
+        points = _made(pool, make, wanted, report)
     report("done", 1.0)
-    return _assemble({name: np.concatenate(parts) for name, parts in points.items()})
+    return _assemble(points)
+
+
+def _with_programs(pool: ThreadPoolExecutor) -> Multiples:
+    """The multiples on one thread each; their programs are compiled, or loaded, while the scalars are computed."""
+    for group in (G2, G1):
+        pool.submit(multiples.of_generator, group, to_bytes([1]))
+    return multiples.of_generator
+
+
+def _made(
+    pool: ThreadPoolExecutor, make: Multiples, wanted: dict[str, tuple[Group, list[int]]], report: Progress
+) -> dict[str, Bytes]:
+    """The points of every section, a piece a thread: the dear ones of G2 first, so that no thread is left alone."""
+    pieces = sorted(_chunks(wanted), key=lambda piece: piece[1] is G1)
+    running = [(*piece, pool.submit(make, piece[1], to_bytes(piece[2]))) for piece in pieces]
+    points: dict[str, list[Bytes]] = {name: [] for name in wanted}
+    total, done = sum(_cost(group) * len(values) for group, values in wanted.values()), 0
+    for name, group, part, made in running:
+        report(name, done / total)
+        points[name].append(made.result())
+        done += _cost(group) * len(part)
+    return {name: np.concatenate(parts) for name, parts in points.items()}
 
 
 def _silent(section: str, fraction: float) -> None:
