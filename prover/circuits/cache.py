@@ -26,7 +26,7 @@ from prover.filecoin.poseidon import MODULUS
 log = logging.getLogger(__name__)
 
 #: raised whenever the layout of the file or the rows of any gadget change
-VERSION = 1
+VERSION = 2
 _MAGIC = b"CUZKR1CS"
 _HEADER = struct.Struct("<8sI4x32s7Q")
 _DIGEST_SIZE = 32
@@ -95,6 +95,7 @@ def _chunks(identity: str, matrices: Matrices) -> Iterator[bytes]:
     for part in parts:
         yield part.coef.astype("<u2").tobytes()
     yield matrices.coefs.tobytes()
+    yield np.packbits(matrices.bit_mask).tobytes()
 
 
 def _identity_digest(identity: str) -> bytes:
@@ -135,7 +136,11 @@ class _Layout:
     @property
     def file_size(self) -> int:
         words = 3 * (self.num_constraints + 1) + sum(self.nnz)
-        return _HEADER.size + 4 * words + 2 * sum(self.nnz) + 32 * self.num_coefs + _DIGEST_SIZE
+        return _HEADER.size + 4 * words + 2 * sum(self.nnz) + 32 * self.num_coefs + self._bit_bytes + _DIGEST_SIZE
+
+    @property
+    def _bit_bytes(self) -> int:
+        return -(-self.num_aux // 8)
 
     def matrices(self, content: bytes) -> Matrices:
         """Views of the file's bytes; `content` has `file_size` bytes."""
@@ -145,8 +150,10 @@ class _Layout:
         col = [reader.take(count, np.dtype("<i4")) for count in self.nnz]
         coef = [reader.take(count, np.dtype("<u2")) for count in self.nnz]
         coefs = reader.take(32 * self.num_coefs, np.dtype("u1")).reshape(-1, 32)
+        packed = reader.take(self._bit_bytes, np.dtype("u1"))
+        bits = np.unpackbits(packed, count=self.num_aux).astype(bool)
         a, b, c = (SparseRows(*parts) for parts in zip(indptr, col, coef, strict=True))
-        return Matrices(self.num_inputs, self.num_aux, a, b, c, coefs)
+        return Matrices(self.num_inputs, self.num_aux, a, b, c, coefs, bits)
 
 
 class _ArrayReader:

@@ -85,6 +85,9 @@ class ConstraintSystem:
         """The row a * b = c."""
         self.rows.append(a, b, c)
 
+    def note(self, text: str) -> None:
+        """What the rows to come are, for messages; `counting.CountingSystem` keeps it."""
+
     def instance(self, gadget: Gadget, *variables: Variable) -> tuple[Variable, ...]:
         """What `gadget` returns for distinct `variables`, after its rows and allocations."""
         if not self._templates:

@@ -10,14 +10,9 @@ from dataclasses import dataclass
 
 from prover.circuits import por, poseidon
 from prover.circuits.constraint_system import ConstraintSystem, Variable
-from prover.circuits.errors import CircuitTooLarge
 from prover.circuits.insertion import INSERTION_ROWS
-from prover.circuits.matrices import Matrices, matrices_of
 from prover.circuits.num import enforce_equal, inputize
 from prover.filecoin.shapes import PostShape
-
-#: some 70 terms of 6 bytes a row, and a multiple of that while they are sorted
-MAX_RECORDED_ROWS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +36,6 @@ def fallback_post(cs: ConstraintSystem, shape: PostShape) -> None:
     """The whole circuit. Inputs: ONE, then for each sector comm_r and the leaf index of each challenge."""
     for _ in range(shape.sectors):
         cs.instance(PostSector(shape.sector.arities, shape.challenges))
-
-
-def record(shape: PostShape) -> Matrices:
-    """The matrices of the circuit. Raises CircuitTooLarge above `MAX_RECORDED_ROWS`."""
-    rows = shape.sectors * sector_rows(shape)
-    if rows > MAX_RECORDED_ROWS:
-        text = f"{shape.kind} of {shape.sector.name} has {rows:,} rows, at most {MAX_RECORDED_ROWS:,} are written out"
-        raise CircuitTooLarge(text)
-    cs = ConstraintSystem()
-    fallback_post(cs, shape)
-    return matrices_of(cs)
 
 
 def sector_rows(shape: PostShape) -> int:

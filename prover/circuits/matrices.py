@@ -17,6 +17,8 @@ from prover.circuits.constraint_system import ConstraintSystem
 from prover.circuits.recorder import Int32, Terms, UInt16
 
 Mask = NDArray[np.bool_]
+#: rows that are sorted at once: their number takes 16 bits
+_SORTED_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,20 @@ class SparseRows:
     def nnz(self) -> int:
         return len(self.col)
 
+    def take(self, rows: NDArray[np.intp]) -> SparseRows:
+        """These rows alone."""
+        counts = self.indptr[rows + 1] - self.indptr[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        terms = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return SparseRows(indptr.astype(np.int32), self.col[terms], self.coef[terms])
+
 
 @dataclass(frozen=True)
 class Matrices:
-    """A circuit's rows A * B = C. `coefs` is uint8[k, 32], canonical, little-endian."""
+    """A circuit's rows A * B = C. `coefs` is uint8[k, 32], canonical, little-endian.
+
+    `known_bits`: which aux are 0 or 1 in every satisfying assignment, as far as the recording tells.
+    """
 
     num_inputs: int
     num_aux: int
@@ -43,6 +55,7 @@ class Matrices:
     b: SparseRows
     c: SparseRows
     coefs: NDArray[np.uint8]
+    known_bits: Mask | None = None
 
     @property
     def num_constraints(self) -> int:
@@ -66,6 +79,11 @@ class Matrices:
     @property
     def nnz(self) -> tuple[int, int, int]:
         return self.a.nnz, self.b.nnz, self.c.nnz
+
+    @cached_property
+    def bit_mask(self) -> Mask:
+        """bool[num_aux]: which aux are known to be 0 or 1."""
+        return np.zeros(self.num_aux, bool) if self.known_bits is None else self.known_bits
 
     @cached_property
     def a_aux_mask(self) -> Mask:
@@ -93,17 +111,24 @@ def matrices_of(cs: ConstraintSystem) -> Matrices:
     order, numbers = _by_first_use(rows, len(values))
     a, b, c = (SparseRows(matrix.indptr, matrix.col, numbers[matrix.coef]) for matrix in rows)
     table = b"".join(values[i].to_bytes(32, "little") for i in order)
-    return Matrices(cs.num_inputs, cs.num_aux, a, b, c, np.frombuffer(table, np.uint8).reshape(-1, 32))
+    coefs = np.frombuffer(table, np.uint8).reshape(-1, 32)
+    return Matrices(cs.num_inputs, cs.num_aux, a, b, c, coefs, np.frombuffer(bytes(cs.bits), bool))
 
 
 def _sorted_rows(terms: Terms, num_inputs: int) -> SparseRows:
-    columns = np.where(terms.columns < 0, -1 - terms.columns, terms.columns + num_inputs).astype(np.int32)
-    rows = np.repeat(np.arange(len(terms.counts), dtype=np.int64), terms.counts)
-    order = np.argsort(rows << 32 | columns, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(terms.counts, dtype=np.int64)])
     if indptr[-1] > np.iinfo(np.int32).max:
         raise OverflowError(f"{indptr[-1]} terms do not fit into 32-bit row pointers")
-    return SparseRows(indptr.astype(np.int32), columns[order], terms.coefficients[order])
+    columns = np.where(terms.columns < 0, -1 - terms.columns, terms.columns + np.int32(num_inputs))
+    coefficients = terms.coefficients.copy()
+    for first in range(0, len(terms.counts), _SORTED_ROWS):
+        counts = terms.counts[first : first + _SORTED_ROWS]
+        part = slice(indptr[first], indptr[first + len(counts)])
+        # a term in one number: row, column, coefficient
+        rows = np.repeat(np.arange(len(counts), dtype=np.uint64) << 48, counts)
+        keys = np.sort(rows | columns[part].astype(np.uint64) << 16 | coefficients[part])
+        columns[part], coefficients[part] = keys >> 16 & 0xFFFFFFFF, keys & 0xFFFF
+    return SparseRows(indptr.astype(np.int32), columns, coefficients)
 
 
 def _by_first_use(rows: list[SparseRows], count: int) -> tuple[list[int], UInt16]:

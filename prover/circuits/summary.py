@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypedDict
 
-from prover.circuits import fallback_post
+from prover.circuits import definitions
+from prover.circuits.counting import Counts
 from prover.circuits.digest import Digest, r1cs_digest
-from prover.circuits.fallback_post import record
-from prover.circuits.matrices import Matrices
-from prover.filecoin.shapes import PostShape
+from prover.filecoin.shapes import CircuitShape
 
 
 class CircuitSummary(TypedDict):
@@ -38,59 +36,33 @@ class CircuitSummary(TypedDict):
     r1cs_checkpoints: list[str] | None
 
 
-def summarize(shape: PostShape) -> CircuitSummary:
-    """The figures of a circuit of any size; one that is not written out is derived from one and two of its sectors."""
-    if shape.sectors * fallback_post.sector_rows(shape) <= fallback_post.MAX_RECORDED_ROWS:
-        return summarize_matrices(shape, record(shape))
-    one, two = record(replace(shape, sectors=1)), record(replace(shape, sectors=2))
-    figures = _grown(_figures(one), _figures(two), shape.sectors)
-    return _summary(shape, figures, len(one.coefs), None)
+def summarize(shape: CircuitShape) -> CircuitSummary:
+    """The figures of a circuit of any size; the digests of one that is written out."""
+    counted = definitions.count(shape)
+    figures, coefs = counted.counts, len(counted.coefficients)
+    if figures.constraints > definitions.MAX_RECORDED_ROWS:
+        return _summary(shape, figures, coefs, None)
+    return _summary(shape, figures, coefs, r1cs_digest(definitions.record(shape)))
 
 
-def summarize_matrices(shape: PostShape, matrices: Matrices) -> CircuitSummary:
-    """The figures of recorded matrices, digests included."""
-    return _summary(shape, _figures(matrices), len(matrices.coefs), r1cs_digest(matrices))
-
-
-def _figures(matrices: Matrices) -> dict[str, int]:
-    """The figures to which every sector adds its own."""
-    nnz_a, nnz_b, nnz_c = matrices.nnz
-    return {
-        "constraints": matrices.num_constraints,
-        "inputs": matrices.num_inputs,
-        "aux": matrices.num_aux,
-        "nnz_a": nnz_a,
-        "nnz_b": nnz_b,
-        "nnz_c": nnz_c,
-        "a_aux": int(matrices.a_aux_mask.sum()),
-        "b_inputs": int(matrices.b_input_mask.sum()),
-        "b_aux": int(matrices.b_aux_mask.sum()),
-    }
-
-
-def _grown(one: dict[str, int], two: dict[str, int], sectors: int) -> dict[str, int]:
-    """Sectors are equal and share nothing but ONE: each adds the difference of a circuit of two to a circuit of one."""
-    return {name: one[name] + (sectors - 1) * (two[name] - one[name]) for name in one}
-
-
-def _summary(shape: PostShape, figures: dict[str, int], coefs: int, digest: Digest | None) -> CircuitSummary:
-    domain = 1 << (figures["constraints"] + figures["inputs"] - 1).bit_length()
+def _summary(shape: CircuitShape, figures: Counts, coefs: int, digest: Digest | None) -> CircuitSummary:
+    domain = 1 << (figures.constraints + figures.inputs - 1).bit_length()
     return CircuitSummary(
         name=str(shape.kind),
         sector_size=shape.sector.size,
-        num_constraints=figures["constraints"],
-        num_inputs=figures["inputs"],
-        num_aux=figures["aux"],
+        num_constraints=figures.constraints,
+        num_inputs=figures.inputs,
+        num_aux=figures.aux,
         domain=domain,
-        nnz=[figures["nnz_a"], figures["nnz_b"], figures["nnz_c"]],
+        nnz=[figures.nnz_a, figures.nnz_b, figures.nnz_c],
         num_distinct_coefs=coefs,
-        a_aux_density=figures["a_aux"],
-        b_input_density=figures["b_inputs"],
-        b_aux_density=figures["b_aux"],
-        len_a=figures["inputs"] + figures["a_aux"],
-        len_b=figures["b_inputs"] + figures["b_aux"],
+        a_aux_density=figures.a_aux,
+        b_input_density=figures.b_inputs,
+        b_aux_density=figures.b_aux,
+        len_a=figures.inputs + figures.a_aux,
+        len_b=figures.b_inputs + figures.b_aux,
         len_h=domain - 1,
-        len_l=figures["aux"],
+        len_l=figures.aux,
         r1cs_sha256=digest.sha256 if digest else None,
         r1cs_checkpoints=list(digest.checkpoints) if digest else None,
     )

@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prover.algebra.kernels import Residues
-from prover.circuits import cache
+from prover.circuits import cache, definitions
+from prover.circuits.definitions import describe_row, record
 from prover.circuits.errors import UnsatisfiedConstraint
 from prover.circuits.evaluation import Evaluator
-from prover.circuits.fallback_post import describe_row, record
 from prover.circuits.matrices import Matrices
-from prover.circuits.residues import unsatisfied
-from prover.circuits.witness import Witness, fallback_post_witness
+from prover.circuits.values import Witness
 from prover.filecoin.post import PostInstance
-from prover.filecoin.shapes import PostShape
+from prover.filecoin.shapes import CircuitShape
+from prover.filecoin.update import UpdateInstance
+
+Instance = PostInstance | UpdateInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,15 @@ class Assignment:
 
 
 class Circuit:
-    """A FallbackPoSt circuit of one shape, ready to synthesise. Immutable, safe to share between threads."""
+    """A circuit of one shape, ready to synthesise. Immutable, safe to share between threads."""
 
-    def __init__(self, shape: PostShape, matrices: Matrices) -> None:
+    def __init__(self, shape: CircuitShape, matrices: Matrices) -> None:
         self.shape = shape
         self.matrices = matrices
         self._evaluator = Evaluator(matrices)
 
     @classmethod
-    def load(cls, shape: PostShape, cache_dir: Path | None) -> Circuit:
+    def load(cls, shape: CircuitShape, cache_dir: Path | None) -> Circuit:
         """The circuit from its file in `cache_dir`, recorded (and kept there) when there is no sound one."""
         if cache_dir is None:
             return cls(shape, record(shape))
@@ -54,16 +56,15 @@ class Circuit:
     def compile(self) -> None:
         """Compiles, or reads from JAX's cache, every program of a synthesis; else the first synthesis does."""
         columns = np.zeros((self.matrices.num_columns, 32), np.uint8)
-        unsatisfied(*self._evaluator.evaluate(columns))
+        self._evaluator.evaluate(columns)
 
-    def synthesize(self, instance: PostInstance, threads: int = 1) -> Assignment:
+    def synthesize(self, instance: Instance, threads: int = 1) -> Assignment:
         """The assignment of an instance. Raises InstanceMismatch, UnsatisfiedConstraint."""
-        return self.assign(fallback_post_witness(self.shape, instance), threads)
+        return self.assign(definitions.witness(self.shape, instance), threads)
 
     def assign(self, witness: Witness, threads: int = 1) -> Assignment:
         """The assignment of a witness. Raises UnsatisfiedConstraint, which names the first bad row and its place."""
-        a, b, c = self._evaluator.evaluate(np.concatenate([witness.inputs, witness.aux]), threads)
-        wrong = unsatisfied(a, b, c, threads)
+        a, b, c, wrong = self._evaluator.evaluate(np.concatenate([witness.inputs, witness.aux]), threads)
         if len(wrong):
             row = int(wrong[0])
             raise UnsatisfiedConstraint(row, describe_row(self.shape, row), len(wrong))

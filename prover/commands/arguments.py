@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import PostShape, ProofKind, SectorShape, parse_sector_size, post_shape
+from prover.filecoin.shapes import CircuitShape, ProofKind, SectorShape, circuit_shape, parse_sector_size
 
 if TYPE_CHECKING:
     import jax
@@ -22,9 +22,9 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", default="2KiB", type=sector, metavar="SIZE", help="sector size (default 2KiB)")
 
 
-def circuit(arguments: argparse.Namespace) -> PostShape:
-    """The circuit that KIND and --size name. Raises UnsupportedProof."""
-    return post_shape(arguments.kind, arguments.size.size)
+def circuit(arguments: argparse.Namespace) -> CircuitShape:
+    """The circuit that KIND and --size name. Raises UnsupportedSectorSize."""
+    return circuit_shape(arguments.kind, arguments.size.size)
 
 
 def sector(text: str) -> SectorShape:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from prover.errors import UnsupportedProof
 from prover.filecoin import sample
-from prover.filecoin.shapes import KIB, ProofKind
+from prover.filecoin.shapes import KIB, ProofKind, post_shape
 
-from .arguments import Parsers, add_kind, circuit
+from .arguments import Parsers, add_kind
 from .exits import Exit
 from .files import write_file
 from .terminal import note
@@ -30,7 +30,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Exit:
-    shape = circuit(arguments)
+    shape = post_shape(arguments.kind, arguments.size.size)
     if shape.sector.size > MAX_SIZE:
         raise UnsupportedProof(f"samples are sealed in plain Python, up to {MAX_SIZE} bytes a sector", field="--size")
     tag = f"seed {arguments.seed}"

@@ -38,6 +38,7 @@ def assert_same(left: Matrices, right: Matrices) -> None:
         for part in ("indptr", "col", "coef"):
             np.testing.assert_array_equal(getattr(mine, part), getattr(theirs, part))
     np.testing.assert_array_equal(left.coefs, right.coefs)
+    np.testing.assert_array_equal(left.bit_mask, right.bit_mask)
 
 
 def resealed(content: bytes) -> bytes:
@@ -99,7 +100,8 @@ def test_damage_is_noticed_reported_and_repaired(
 
 def test_coefficients_are_checked(path: Path, matrices: Matrices) -> None:
     content = path.read_bytes()
-    first_coefficient = len(content) - 32 - matrices.coefs.size
+    bits = -(-matrices.num_aux // 8)
+    first_coefficient = len(content) - 32 - bits - matrices.coefs.size
     path.write_bytes(resealed(content[:first_coefficient] + b"\xff" * 32 + content[first_coefficient + 32 :]))
     with pytest.raises(CacheDamaged, match="not canonical"):
         cache.read(path, IDENTITY)

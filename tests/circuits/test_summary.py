@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from prover.circuits import fallback_post
+from prover.circuits import definitions
+from prover.circuits.definitions import record
 from prover.circuits.summary import summarize
-from prover.filecoin.shapes import GIB, KIB, ProofKind, post_shape
-from tests.circuits.vectors import POST, SHAPES, read_json
+from prover.filecoin.errors import UnsupportedProof
+from prover.filecoin.shapes import GIB, KIB, PostShape, ProofKind, post_shape, update_shape
+from tests.circuits.vectors import POST, SHAPES, counts, read_json
 
 
 @pytest.mark.parametrize("name", ["tiny", "window", "winning"])
@@ -38,8 +40,26 @@ def test_production_sizes(kind: ProofKind, size: int) -> None:
     assert (found["r1cs_sha256"] is None) == (kind is ProofKind.WINDOW_POST)
 
 
-def test_derived_figures_equal_recorded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = replace(post_shape(ProofKind.WINDOW_POST, 32 * KIB), sectors=5)
-    recorded = summarize(shape)
-    monkeypatch.setattr(fallback_post, "MAX_RECORDED_ROWS", 40_000)
-    assert summarize(shape) == recorded | {"r1cs_sha256": None, "r1cs_checkpoints": None}
+@pytest.mark.parametrize("size", [2 * KIB, 32 * KIB])
+def test_counted_figures_equal_recorded_ones(size: int) -> None:
+    shape = replace(post_shape(ProofKind.WINDOW_POST, size), sectors=3)
+    recorded = counts(record(shape))
+    assert {name: value for name, value in summarize(shape).items() if name in recorded} == recorded
+
+
+def test_the_figures_of_a_sector_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(definitions, "MAX_RECORDED_ROWS", 0)
+    found, vector = summarize(update_shape(2 * KIB)), read_json(POST / "update.r1cs.json")
+    shared = {key for key in found if key in vector} - {"name", "r1cs_sha256", "r1cs_checkpoints"}
+    assert {key: found[key] for key in shared} == {key: vector[key] for key in shared}
+    assert found["r1cs_sha256"] is None
+
+
+def test_a_kind_without_a_circuit_is_named() -> None:
+    @dataclass(frozen=True)
+    class Unknown(PostShape):
+        pass
+
+    shape = Unknown(ProofKind.WINDOW_POST, post_shape(ProofKind.WINDOW_POST, 2 * KIB).sector, 1, 1)
+    with pytest.raises(UnsupportedProof, match="the circuit of window-post is not known"):
+        summarize(shape)

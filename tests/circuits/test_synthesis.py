@@ -18,7 +18,8 @@ from prover.circuits.fallback_post import describe_row, sector_rows
 from prover.circuits.matrices import Matrices, SparseRows, matrices_of
 from prover.circuits.residues import unsatisfied
 from prover.circuits.synthesis import Circuit
-from prover.circuits.witness import Witness, fallback_post_witness
+from prover.circuits.values import Witness
+from prover.circuits.witness import fallback_post_witness
 from prover.filecoin.post import PostInstance, partitions
 from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import GIB, KIB, MIB, ProofKind, post_shape, sector_shape
@@ -66,7 +67,9 @@ def test_products_equal_those_on_integers(satisfied: bool) -> None:
     if not satisfied:
         rng = np.random.default_rng(1)
         z = [1, *(int.from_bytes(rng.bytes(32), "little") % FR.p for _ in z[1:])]
-    a, b, c = (FR.ints_of(FR.decode(side)) for side in Evaluator(matrices).evaluate(FR.bytes_of(z)))
+    evaluated = Evaluator(matrices).evaluate(FR.bytes_of(z))
+    a, b, c = (FR.ints_of(FR.decode(side)) for side in evaluated[:3])
+    assert (len(evaluated.wrong) == 0) == satisfied
     assert a == plain_product(matrices, matrices.a, z) + z[: matrices.num_inputs]
     assert b == plain_product(matrices, matrices.b, z) + [0] * matrices.num_inputs
     assert c == plain_product(matrices, matrices.c, z) + [0] * matrices.num_inputs
@@ -86,7 +89,8 @@ def test_a_deadline_is_satisfied_with_the_published_inputs() -> None:
 def test_gadgets_are_satisfied_by_the_vectors_witness(name: str) -> None:
     matrices, dump = matrices_of(record_gadget(name)), read_dump(GADGETS / f"{name}.npz")
     z = np.concatenate([dump["inputs"], dump["aux"]])
-    a, b, c = Evaluator(matrices).evaluate(z)
+    a, b, c, wrong = Evaluator(matrices).evaluate(z)
+    assert len(wrong) == 0
     assert FR.ints_of(FR.decode(a))[: matrices.num_constraints] == plain_product(matrices, matrices.a, FR.ints_of(z))
     assert len(unsatisfied(a, b, c)) == 0
 
@@ -123,7 +127,7 @@ def test_a_synthesis_compiles_nothing_after_compile() -> None:
 
 
 def test_a_circuit_that_is_too_large_is_refused() -> None:
-    with pytest.raises(CircuitTooLarge, match="window-post of 32GiB has 125,279,217 rows, at most 4,194,304"):
+    with pytest.raises(CircuitTooLarge, match="window-post of 32GiB has 125,279,217 rows, at most 16,777,216"):
         Circuit.load(post_shape(ProofKind.WINDOW_POST, 32 * GIB), None)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from prover.circuits.digest import Digest, elements_digest
 from prover.circuits.errors import InstanceMismatch
-from prover.circuits.witness import Witness, fallback_post_witness, insertion_values, path_witness
+from prover.circuits.values import Witness, insertion_values
+from prover.circuits.witness import fallback_post_witness, path_witness
 from prover.filecoin.poseidon import GENERATION_TAG, poseidon
 from prover.filecoin.post import PostInstance
 from prover.filecoin.vanilla import PathElement
