@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import psycopg
 
+from prover.errors import CuzkError
 from prover.states import Entity, FleetState, apply
 
 from . import protocol, snapshot
@@ -39,6 +40,12 @@ class Behind(Exception):
     """The log cannot be followed from where the hub is: too far, or not dense. Take a snapshot."""
 
 
+class HubFailed(CuzkError):
+    """The live page met an error that it does not know; the web process ends, and whoever watches it starts it anew."""
+
+    code = "hub_failed"
+
+
 class Hub:
     """Use `start` and `stop` on the event loop that serves the viewers."""
 
@@ -50,6 +57,8 @@ class Hub:
         self.ring = Ring()
         self.ready = asyncio.Event()  # there is a state to show
         self.read_us = 0  # the database's time when it was last read
+        self.failed = asyncio.Event()  # a task has died, of `failure`; nothing is followed any more
+        self.failure: HubFailed | None = None
         self._news = asyncio.Event()
         self._offset_us = 0  # the database's clock minus our monotonic one
         self._log_reader, self._pulse_reader = Reader(), Reader()
@@ -179,14 +188,16 @@ class Hub:
     # -- following the log ----------------------------------------------------------------------------------------
 
     async def _alive(self, name: str, job: Coroutine[Any, Any, None]) -> None:
-        """A task that dies takes the hub with it: better no page than one that looks alive."""
+        """A task that dies takes the hub with it, and the server ends: better no page than one that looks alive."""
         try:
             await job
         except asyncio.CancelledError:
             raise
-        except BaseException:
-            log.exception("the hub's %s ended; nothing is served until the process is restarted", name)
+        except BaseException as error:
+            self.failure = HubFailed(f"the hub's task {name!r} died of {type(error).__name__}: {error}")
+            log.critical("[%s] %s", self.failure.code, self.failure, exc_info=error)
             self.ready.clear()
+            self.failed.set()
 
     async def _follow(self) -> None:
         failures = 0

@@ -20,10 +20,11 @@ FAREWELL_S = 1.0  # that open pages get to hear of a restart
 
 
 class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no types
-    """HTTP and WebSocket on one port. `run` returns after SIGTERM or SIGINT; `failure` says why it could not listen."""
+    """HTTP and WebSocket on one port. `run` returns after SIGTERM or SIGINT, or with `failure` saying why it ended."""
 
     def __init__(self, application: Any, host: str, port: int, on_ready: Callable[[str], None]) -> None:
         self.failure: str | None = None
+        self._address = f"{host}:{port}"
         self._on_ready = on_ready
         endpoints = build_endpoint_description_strings(host=host, port=port)
         super().__init__(streamed(application), endpoints, ready_callable=self._begin, server_name="cuzk")
@@ -47,11 +48,19 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
 
     def listen_error(self, failure: Any) -> None:
         """The port is not to be had."""
-        self.failure = failure.getErrorMessage()
+        self.failure = f"cannot listen on {self._address}: {failure.getErrorMessage()}"
         super().listen_error(failure)
 
     def _begin(self) -> None:
-        self._task(_start())
+        self._task(self._watch())
+
+    async def _watch(self) -> None:
+        """Begin to follow the log; without its hub a site shows nothing, so it ends with it."""
+        following = hub.hub()
+        await following.failed.wait()
+        assert following.failure is not None
+        self.failure = f"{following.failure} [{following.failure.code}]"
+        self.stop()
 
     def kill_all_applications(self) -> Any:
         """Daphne's way to end: open pages hear of it first, because their sockets go with their applications."""
@@ -65,10 +74,6 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
     def _loop(self) -> asyncio.AbstractEventLoop:
         loop: asyncio.AbstractEventLoop = reactor._asyncioEventloop
         return loop
-
-
-async def _start() -> None:
-    hub.hub()
 
 
 async def _stop() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from .errors import StackFailed
 from .processes import kill_group, spawn
 
-MAX_DEATHS, WITHIN = 5, 60.0  # so many deaths in so many seconds, and it is not started again
+MAX_DEATHS, WITHIN = 5, 60.0  # so many deaths in so many seconds, and it is not started again at once
 TAIL = 15  # lines of the log in the message
 
 
@@ -21,11 +21,22 @@ class Service:
     """One command whose output goes to a file. Children end with the thread that started them: use it from one."""
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], log: Path, env: Mapping[str, str], *, grace_s: float = 10.0
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log: Path,
+        env: Mapping[str, str],
+        *,
+        grace_s: float = 10.0,
+        rest_s: float | None = None,
     ) -> None:
-        """`grace_s`: how long it may take to end after SIGTERM."""
+        """`grace_s`: how long it may take to end after SIGTERM.
+
+        `rest_s`: how long one that keeps on ending is left alone before it is started again; None: it is given up.
+        """
         self.name, self.log = name, log
-        self._command, self._env, self._grace_s = command, env, grace_s
+        self._command, self._env, self._grace_s, self._rest_s = command, env, grace_s, rest_s
+        self._rests_until: float | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
 
@@ -45,15 +56,27 @@ class Service:
 
     def keep_alive(self) -> bool:
         """Start it again when it ended by itself; whether that was done. Raises StackFailed when it keeps on ending."""
-        status = self.status()
-        if status is None:
+        if self._rests_until is None:
+            status = self.status()
+            if status is None:
+                return False
+            self._end_group()
+            self._rests_until = time.monotonic() + self._pause(status)
+        if time.monotonic() < self._rests_until:
             return False
-        self._end_group()
-        self._deaths.append(time.monotonic())
-        if len(self._deaths) == MAX_DEATHS and self._deaths[-1] - self._deaths[0] < WITHIN:
-            raise StackFailed(f"the {self.name} ended {MAX_DEATHS} times (status {status}):\n{self.tail()}")
+        self._rests_until = None
         self.start()
         return True
+
+    def _pause(self, status: int) -> float:
+        """Seconds until it may be started again, now that it has ended."""
+        self._deaths.append(time.monotonic())
+        if len(self._deaths) < MAX_DEATHS or self._deaths[-1] - self._deaths[0] >= WITHIN:
+            return 0.0
+        if self._rest_s is None:
+            raise StackFailed(f"the {self.name} ended {MAX_DEATHS} times (status {status}):\n{self.tail()}")
+        self._deaths.clear()
+        return self._rest_s
 
     def ask_to_stop(self) -> None:
         """SIGTERM; a second one may ask for more haste."""

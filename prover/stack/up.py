@@ -38,6 +38,7 @@ PORT = 8000
 WEB_TIMEOUT = 60.0  # seconds until the page answers
 DRAIN = 30.0  # seconds that a proof which has begun gets to end, at the first Ctrl-C
 LOOK = 0.3  # seconds
+WEB_REST = 60.0  # seconds that a web process which keeps on ending is left alone: proving goes on without a page
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -141,7 +142,7 @@ class Stack:
         """Serve the site; returns its URL when it answers."""
         port = free_port(int(os.environ.get("CUZK_PORT", PORT)))
         words = [sys.executable, "-m", "django", "serve", "--port", str(port)]
-        self.web = self._service("web", words, self.environment(url))
+        self.web = Service("web", words, self.log("web"), self.environment(url), rest_s=WEB_REST)
         self.web.start()
         page = f"http://127.0.0.1:{port}/"
         deadline = time.monotonic() + WEB_TIMEOUT

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def test_gives_up_on_what_ends_at_once(tmp_path: Path) -> None:
         while True:
             thing.keep_alive()
             time.sleep(0.01)
+
+
+def test_what_may_rest_is_started_again_later(tmp_path: Path) -> None:
+    thing = Service("thing", ["sh", "-c", "exit 3"], tmp_path / "thing.log", os.environ, rest_s=0.5)
+    thing.start()
+    starts: list[float] = []
+    while len(starts) < MAX_DEATHS + 1:
+        if thing.keep_alive():
+            starts.append(time.monotonic())
+        time.sleep(0.005)
+    gaps = [later - earlier for earlier, later in pairwise(starts)]
+    assert max(gaps) == gaps[MAX_DEATHS - 2] >= 0.5
+    thing.stop()
 
 
 def test_stops_the_whole_group_even_when_it_will_not(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
-    """Runs until SIGTERM or SIGINT."""
+    """Runs until SIGTERM or SIGINT; ends with an error when the live page cannot go on, to be started again."""
 
     help = "Serve the site: HTTP and WebSocket on one port. Ends on SIGTERM or SIGINT. There is no access log."
 
@@ -20,14 +20,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, host: str, port: int, **_options: Any) -> None:
-        """Serve; CommandError when the address cannot be had."""
+        """Serve; CommandError when the address cannot be had, or the live page has failed."""
         from cuzk_web.asgi import application
         from cuzk_web.live.server import SiteServer  # installs the reactor: not before it is needed
 
         server = SiteServer(application, host, port, self._say)
         server.run()
         if server.failure is not None:
-            raise CommandError(f"cannot listen on {host}:{port}: {server.failure}")
+            raise CommandError(server.failure)
 
     def _say(self, url: str) -> None:
         self.stdout.write(f"serving {url}")
