@@ -28,6 +28,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     viewer: Viewer | None = None
     checked_at = 0.0
+    begun = False  # it has said from where on it wants to be served
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Frames of a viewer touch no database of Django's: without the thread hop that Channels makes for each."""
@@ -70,6 +71,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def _hear(self, viewer: Viewer, frame: Since | Ack) -> None:
         match frame:
             case Since(cursor):
+                if self.begun:
+                    raise BadFrame("only once on a socket", field="since")
+                self.begun = True
                 await self.hub.since(viewer, cursor)
             case Ack(n):
                 await self.hub.ack(viewer, n)

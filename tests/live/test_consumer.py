@@ -127,6 +127,15 @@ async def test_a_crafted_frame_ends_the_conversation(connect: Any, live: Hub, te
     assert not live.viewers
 
 
+async def test_a_second_cursor_on_a_socket_ends_the_conversation(connect: Any, live: Hub) -> None:
+    socket, _ = await connect("vera")
+    await socket.send_to('{"since": {}}')
+    await frames(socket, lambda frame: frame["n"] >= 1)
+    await socket.send_to('{"since": {}}')
+    assert await close_code(socket) == CloseCode.BAD_FRAME
+    assert not live.viewers
+
+
 async def test_a_binary_frame_ends_it_too(connect: Any) -> None:
     socket, _ = await connect("vera")
     await socket.send_to(bytes_data=b"\x00")
