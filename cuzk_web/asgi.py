@@ -17,10 +17,12 @@ from django.urls import path  # noqa: E402
 
 from cuzk_web.live.consumer import LiveConsumer  # noqa: E402
 from cuzk_web.live.hub import hub  # noqa: E402
+from cuzk_web.patience import serve_patiently  # noqa: E402
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
+serve_patiently()
 sockets = CookieMiddleware(SessionMiddleware(URLRouter([path("ws/live", LiveConsumer.as_asgi())])))
 routes = ProtocolTypeRouter({"http": pages, "websocket": sockets})
 

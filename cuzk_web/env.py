@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+CONNECT_S = 3  # for a connection to the database, by each of its addresses, unless its URL says otherwise
+
 
 def boolean(name: str, default: bool) -> bool:
     """1/true/yes/on or 0/false/no/off, in any case."""
@@ -66,7 +68,7 @@ def database(url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": query.pop("host", parts.hostname or ""),
         "PORT": str(parts.port or query.pop("port", "")),
-        "OPTIONS": query,
+        "OPTIONS": {"connect_timeout": str(CONNECT_S)} | query,
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
     }

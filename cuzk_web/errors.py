@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
 LONGEST = 2000  # characters of a message that came from the outside
+AWAY = (OperationalError, InterfaceError)  # how Django says that the database cannot be reached or does not answer
 
 
 @requires_csrf_token
@@ -35,8 +39,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500. Touches neither the database nor the account: either may be what failed."""
-    return HttpResponse(render_to_string("errors/500.html"), status=500)
+    """500, or 503 when it was the database. Touches neither the database nor the account: either may be what failed."""
+    status = 503 if isinstance(sys.exception(), AWAY) else 500
+    return HttpResponse(render_to_string(f"errors/{status}.html"), status=status)
 
 
 def page(request: HttpRequest, status: int, text: str) -> HttpResponse:

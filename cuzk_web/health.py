@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from functools import cache
+from typing import Final
 
+import psycopg
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from cuzk_web.live.hub import running
+from cuzk_web.live.source import connect
 
-STALE_S = 15.0  # the hub reads at least every 5 s
+STALE_S: Final = 15.0  # the hub reads at least every 5 s
+ANSWER_S: Final = 3.0  # a monitor is told no later than this
+CONNECT_S: Final = 2
+
+_looking: set[asyncio.Task[list[str]]] = set()  # looks at the database that nobody waits for any more
 
 
 @login_not_required
@@ -24,17 +32,10 @@ def livez(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 @require_safe
-def readyz(request: HttpRequest) -> JsonResponse:
+async def readyz(request: HttpRequest) -> JsonResponse:
     """200 when every check is true, else 503; `reasons` says what is wrong, without secrets or addresses."""
-    reasons: list[str] = []
     started = time.perf_counter()
-    try:
-        unapplied = _unapplied()
-    except DatabaseError as error:
-        reasons.append(f"database: {type(error).__name__}")
-    else:
-        if unapplied:
-            reasons.append(f"migrations not applied: {', '.join(unapplied)}")
+    reasons = await _database()
     database_ms = round(1000 * (time.perf_counter() - started), 1)
     ages = [hub.age_s for hub in running()]
     reasons += [reason for age in ages if (reason := _stale(age))]
@@ -49,9 +50,35 @@ def _stale(age: float | None) -> str | None:
     return f"live: the event log was read {age:.0f} s ago" if age > STALE_S else None
 
 
-def _unapplied() -> list[str]:
-    """The migrations that the code has and the database does not. Raises DatabaseError when it cannot be reached."""
-    connection.ensure_connection()
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return [f"{migration.app_label}.{migration.name}" for migration, _backwards in plan]
+async def _database() -> list[str]:
+    """What is wrong with the database; known within ANSWER_S, also of one that is frozen."""
+    looking = asyncio.create_task(_unapplied())
+    _looking.add(looking)
+    looking.add_done_callback(_looked)
+    done, _ = await asyncio.wait([looking], timeout=ANSWER_S)
+    if not done:
+        return [f"database: no answer within {ANSWER_S:.0f} s"]
+    if isinstance(error := looking.exception(), psycopg.Error):
+        return [f"database: {type(error).__name__}"]
+    unapplied = looking.result()
+    return [f"migrations not applied: {', '.join(unapplied)}"] if unapplied else []
+
+
+def _looked(looking: asyncio.Task[list[str]]) -> None:
+    """A look that came too late ends by the bounds of its connection, and nobody asks how."""
+    _looking.discard(looking)
+    if not looking.cancelled():
+        looking.exception()
+
+
+async def _unapplied() -> list[str]:
+    """The migrations that the code has and the database does not. Raises psycopg.Error when it cannot be asked."""
+    async with await connect(connect_s=CONNECT_S) as connection:
+        cursor = await connection.execute("SELECT app, name FROM django_migrations")
+        return sorted(f"{app}.{name}" for app, name in _known() - set(await cursor.fetchall()))
+
+
+@cache
+def _known() -> frozenset[tuple[str, str]]:
+    """(app, name) of every migration that the code has."""
+    return frozenset(MigrationLoader(None).disk_migrations)

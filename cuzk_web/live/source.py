@@ -1,4 +1,4 @@
-"""The hub's own two connections to Postgres: one only listens, one only reads. Never Django's, never a pool."""
+"""The hub's own connections to Postgres: one only listens, the others only read. Never Django's, never a pool."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import psycopg
 from django.db import connections
 from psycopg.conninfo import make_conninfo
 
+from cuzk_web.patience import PatientConnection
+
 from .rows import COLUMNS, SITE
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -23,6 +25,8 @@ CHANNEL: Final = "cuzk"
 RETRY_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)  # between attempts to connect again
 CONNECT_S: Final = 10  # a connection that takes longer is given up
 STATEMENT_MS: Final = 10_000
+# a server that has gone without a word is noticed by who only listens, too
+_KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 _HEADS: Final = """SELECT id::text, head_seq, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM session"""
 _ROWS: Final[LiteralString] = f"""SELECT {COLUMNS}
@@ -45,23 +49,23 @@ class Heads:
     now_us: int
 
 
-def conninfo() -> str:
+def conninfo(connect_s: int = CONNECT_S) -> str:
     """How Django's default database is reached."""
     settings = connections["default"].settings_dict
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     given = {theirs: settings[ours] for ours, theirs in names.items() if settings.get(ours)}
-    ours = {"application_name": "cuzk hub", "connect_timeout": CONNECT_S}
-    return make_conninfo(**settings["OPTIONS"] | given | ours)
+    ours = {"application_name": "cuzk hub", "connect_timeout": connect_s}
+    return make_conninfo(**_KEEPALIVE | settings["OPTIONS"] | given | ours)
 
 
-async def connect() -> Connection:
+async def connect(kind: type[Connection] = PatientConnection, connect_s: int = CONNECT_S) -> Connection:
     """A connection of one's own, in autocommit, that no statement can hold for long.
 
     A connect that is cut off leaves the server waiting for a password for a minute: so one that was begun is finished,
     and closed when nobody wants it any more.
     """
     options = f"-c statement_timeout={STATEMENT_MS} -c TimeZone=UTC"
-    opening = asyncio.create_task(Connection.connect(conninfo(), autocommit=True, options=options))
+    opening = asyncio.create_task(kind.connect(conninfo(connect_s), autocommit=True, options=options))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -123,7 +127,8 @@ async def listen(on_news: Callable[[], None]) -> None:
     failures = 0
     while True:
         try:
-            async with await connect() as connection:
+            # one that listens may hear nothing for ever
+            async with await connect(psycopg.AsyncConnection) as connection:
                 await connection.execute(f"LISTEN {CHANNEL}")
                 failures = 0
                 on_news()

@@ -82,7 +82,7 @@ def test_a_database_url_is_read_whole() -> None:
 def test_no_parameter_of_a_database_url_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://me:x@db.example/proofs?sslmode=verify-full&sslrootcert=/etc/ca.pem"
     read = env.database(url)
-    assert read["OPTIONS"] == {"sslmode": "verify-full", "sslrootcert": "/etc/ca.pem"}
+    assert read["OPTIONS"] == {"connect_timeout": "3", "sslmode": "verify-full", "sslrootcert": "/etc/ca.pem"}
     monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", read["OPTIONS"])
     assert conninfo_to_dict(source.conninfo())["sslmode"] == "verify-full"
     assert env.database(child._environment()["DATABASE_URL"])["OPTIONS"] == read["OPTIONS"]
