@@ -52,6 +52,7 @@ class Session(Mirror):
 
     class Meta:
         db_table = "session"
+        indexes = [models.Index(fields=["ended_at"], name="session_ended")]  # the open ones, and those that ended last
 
 
 class Device(Mirror):

@@ -248,8 +248,8 @@ class Hub:
 
     def _behind(self, heads: Heads) -> dict[str, int]:
         """session -> what we have, of those that have more. Raises Behind."""
-        for session, seq in self.heads.items():
-            if heads.seqs.get(session, 0) < seq:
+        for session in self.heads if heads.all else heads.seqs:
+            if (seq := self.heads.get(session, 0)) > heads.seqs.get(session, 0):
                 raise Behind(f"session {session} went back from {seq} to {heads.seqs.get(session, 0)}")
         low = {s: self.heads.get(s, 0) for s, head in heads.seqs.items() if head > self.heads.get(s, 0)}
         if (missing := sum(heads.seqs[session] - seq for session, seq in low.items())) > CAPACITY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,24 +29,36 @@ STATEMENT_MS: Final = 10_000
 # a server that has gone without a word is noticed by who only listens, too
 _KEEPALIVE: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
-_HEADS: Final = """SELECT id::text, head_seq, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM session"""
+# A session that has ended is fenced: its head moves no more. So those are read that are open, those that were when we
+# last read, and those that ended since, with a margin; not every session that ever was.
+_HEADS: Final = """SELECT s.id::text, s.head_seq, s.ended_at IS NULL,
+      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    FROM (SELECT) one LEFT JOIN session s
+      ON s.ended_at IS NULL OR s.ended_at > to_timestamp(%s) OR s.id = ANY(%s::uuid[])"""
 _ROWS: Final[LiteralString] = f"""SELECT {COLUMNS}
     FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[]) AS k(id, low, high)
     JOIN transition t ON t.session_id = k.id AND t.seq > k.low AND t.seq <= k.high
     ORDER BY t.session_id, t.seq"""
 _PULSE: Final = """SELECT s.id::text, (extract(epoch FROM s.heartbeat_at) * 1000000)::bigint,
       (extract(epoch FROM s.tick_at) * 1000000)::bigint, (extract(epoch FROM sm.at) * 1000000)::bigint, sm.gauges,
-      (SELECT count(*) FROM anomaly a WHERE a.session_id = s.id)
+      (SELECT count(*) FROM (SELECT FROM anomaly a WHERE a.session_id = s.id LIMIT %s) counted)
     FROM session s LEFT JOIN LATERAL
       (SELECT at, gauges FROM sample WHERE session_id = s.id ORDER BY at DESC LIMIT 1) sm ON true
     WHERE s.id = ANY(%s::uuid[])"""
 
 
+MOST_ANOMALIES: Final = 10_000  # of a session are counted; who has more has too many
+MARGIN_S: Final = 60  # by which a session's end may be stamped before it is committed
+EVERY_S: Final = 60.0  # every session is read as often: whatever was missed is found
+
+
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The highest seq of every session, and the database's time when they were read."""
+    """session -> highest seq, of those that were read; which are open; whether all were read; the database's time."""
 
     seqs: Mapping[str, int]
+    open: frozenset[str]
+    all: bool
     now_us: int
 
 
@@ -82,19 +95,33 @@ class Reader:
 
     def __init__(self) -> None:
         self._connection: Connection | None = None
+        self._heads: Heads | None = None  # as they were read last; None: of this connection never
+        self._every_at = 0.0  # when all were
 
     async def heads(self) -> Heads:
-        """What there is to read."""
-        records = await self._all(_HEADS, ())
-        return Heads({key: seq for key, seq, _ in records}, records[0][2] if records else 0)
+        """What there is to read: the heads of all sessions that may have moved since the last call."""
+        last = self._heads
+        every = last is None or time.monotonic() - self._every_at > EVERY_S
+        if every or last is None:
+            self._every_at = time.monotonic()
+            records = await self._all(_HEADS, (0, []))
+        else:
+            records = await self._all(_HEADS, (last.now_us / 1e6 - MARGIN_S, list(last.open)))
+        seqs = {key: seq for key, seq, _, _ in records if key is not None}
+        opened = frozenset(key for key, _, is_open, _ in records if key is not None and is_open)
+        self._heads = Heads(seqs, opened, every, records[0][3])
+        return self._heads
 
     async def rows(self, low: Mapping[str, int], high: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Records of COLUMNS with low < seq <= high, of the sessions of `low`, sorted by (session, seq)."""
         return await self._all(_ROWS, (list(low), list(low.values()), [high[key] for key in low]))
 
     async def pulse(self, sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """By session: when it last beat, when its engine last ticked, its newest sample, its count of anomalies."""
-        records = await self._all(_PULSE, (list(sessions),))
+        """By session: when it last beat, when its engine last ticked, its newest sample, its count of anomalies.
+
+        No more than MOST_ANOMALIES are counted.
+        """
+        records = await self._all(_PULSE, (MOST_ANOMALIES, list(sessions)))
         return {
             key: {"heartbeat_us": beat, "tick_us": tick, "sample_us": at, "gauges": gauges, "anomalies": anomalies}
             for key, beat, tick, at, gauges, anomalies in records
@@ -109,7 +136,7 @@ class Reader:
         """Close the connection."""
         if self._connection is not None:
             await self._connection.close()
-            self._connection = None
+            self._connection = self._heads = None
 
     async def _all(self, query: LiteralString, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         if self._connection is None:

@@ -8,6 +8,7 @@ import { newestSessions, proverOf } from "./retention.js";
 
 const QUIET_MS = 6000; // three beats missed
 const SILENT_MS = 12_000; // a lease
+const MOST_ANOMALIES = 10_000; // of a session that the server counts
 const STUCK_MS = 15_000; // the engine's loop has not ticked, though its heartbeat beats
 
 /** What is known of each prover at `now` (which stands while the page is stale; `clockNow` does not, and ages are by it). */
@@ -151,7 +152,7 @@ export class Counters {
       { name: "Synthesis", hue: "synth", value: now.synth_active, more: "at work" },
       { name: "Devices", hue: "device", value: now.gpu_active, more: `of ${state.views.worker.size} workers` },
       { name: "Finalizing", hue: "final", value: now.finalizing, more: "CPU tails" },
-      { name: "Anomalies", hue: "lost", value: sum("anomalies"), more: "refused moves" },
+      { name: "Anomalies", hue: "lost", value: sum("anomalies"), more: "refused moves", most: MOST_ANOMALIES },
     );
     keyed(this.root, items, (i) => i.name, makeCounter, fillCounter);
   }
@@ -172,7 +173,7 @@ function makeCounter(item) {
 }
 
 function fillCounter(part, item) {
-  text(part.value, count(item.value));
+  text(part.value, item.value >= item.most ? `${count(item.most)}+` : count(item.value));
   text(part.more, item.more);
   part.node.classList.toggle("bad", Boolean(item.bad));
 }

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from cuzk_web.live import hub as hub_module
-from cuzk_web.live import ring, snapshot, viewer
+from cuzk_web.live import ring, snapshot, source, viewer
 from cuzk_web.live.hub import Hub
 from cuzk_web.live.protocol import BadFrame, CloseCode
 from cuzk_web.live.viewer import Viewer
@@ -217,6 +217,89 @@ async def test_a_missing_row_makes_the_hub_start_again(
     owner.execute("NOTIFY cuzk")
     await until(lambda: any(frame.get("reset") for frame in page.frames))
     assert live.heads[story.session] == 7
+
+
+def many_sessions(owner: psycopg.Connection[Any], count: int) -> None:
+    """Sessions that ended one an hour, the last a day ago."""
+    owner.execute(
+        "INSERT INTO session (id, prover, state_at, times, detail, host, version, machine, head_seq, moved_seq, state,"
+        " started_at, ended_at) SELECT gen_random_uuid(), 'p', now(), '{}', '{}', '', '', '', 0, 0, 'stopped',"
+        " now() - n * interval '1 hour', now() - n * interval '1 hour' FROM generate_series(24, 23 + %s) n",
+        [count],
+    )
+    owner.execute("ANALYZE session")
+
+
+async def test_sessions_that_ended_long_ago_are_not_read_again(
+    site: Database, writer: Writer, story: Story, owner: psycopg.Connection[Any]
+) -> None:
+    many_sessions(owner, 10_000)
+    writer.write(story.take())
+    reader = source.Reader()
+    first, second = await reader.heads(), await reader.heads()
+    await reader.close()
+    assert (first.all, second.all) == (True, False)
+    assert len(first.seqs) == 10_000 + len(second.seqs)
+    assert second.seqs.keys() == {story.session} == second.open
+    parameters = (second.now_us / 1e6 - source.MARGIN_S, list(second.open))
+    plan = "\n".join(line for (line,) in owner.execute(f"EXPLAIN {source._HEADS}", parameters))
+    assert "Seq Scan" not in plan and "session_ended" in plan, plan
+
+
+async def test_a_session_that_ends_is_read_to_its_end(
+    live: Hub, writer: Writer, story: Story, owner: psycopg.Connection[Any]
+) -> None:
+    """Its last rows and its end may come in one batch, stamped long ago: from the spool of a prover that has died."""
+    many_sessions(owner, 100)
+    writer.write(story.take())
+    await until(lambda: live.state.heads == story.state.heads)
+    story.submit("winning-post", "late")
+    story.run(2)
+    with owner.transaction():
+        writer.write(story.take())
+        owner.execute("UPDATE session SET ended_at = now() - interval '1 day' WHERE id = %s", [story.session])
+    await until(lambda: live.state.heads == story.state.heads, 2)
+    assert live.ready.is_set()
+
+
+async def test_a_session_that_began_and_ended_unseen_is_read(
+    live: Hub, writer: Writer, story: Story, owner: psycopg.Connection[Any]
+) -> None:
+    await live.ready.wait()
+    await until(lambda: live._log_reader._heads is not None)
+    with owner.transaction():
+        writer.write(story.take())
+        owner.execute("UPDATE session SET ended_at = now() WHERE id = %s", [story.session])
+    await until(lambda: live.state.heads == story.state.heads, 2)
+
+
+async def test_whatever_was_missed_is_found(
+    live: Hub, writer: Writer, story: Story, owner: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await live.ready.wait()
+    await until(lambda: live._log_reader._heads is not None)
+    with owner.transaction():
+        writer.write(story.take())
+        owner.execute("UPDATE session SET ended_at = now() - interval '1 day' WHERE id = %s", [story.session])
+    monkeypatch.setattr(source, "EVERY_S", 0.0)
+    owner.execute("NOTIFY cuzk")
+    await until(lambda: live.state.heads == story.state.heads, 2)
+
+
+async def test_anomalies_are_counted_up_to_a_bound(
+    site: Database, writer: Writer, story: Story, owner: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.write(story.take())
+    owner.execute(
+        "INSERT INTO anomaly (session_id, number, at, code, entity, entity_id, old, new, detail)"
+        " SELECT %s, n, now(), 'c', 'worker', 'w', '', '', '{}' FROM generate_series(1, 120) n",
+        [story.session],
+    )
+    reader = source.Reader()
+    assert (await reader.pulse([story.session]))[story.session]["anomalies"] == 120
+    monkeypatch.setattr(source, "MOST_ANOMALIES", 100)
+    assert (await reader.pulse([story.session]))[story.session]["anomalies"] == 100
+    await reader.close()
 
 
 async def test_gauges_and_ages_travel_beside_the_rows(live: Hub, writer: Writer, story: Story) -> None:
