@@ -6,13 +6,13 @@ import { kindName } from "./format.js";
 import { orderedWorkers, workerName } from "./workers.js";
 
 /** An attempt a row, by partition and attempt; partitions that nobody has begun share one row. */
-export function jobRows(state, jobId, now) {
+export function jobRows(state, jobId) {
   const job = get(state, "job", jobId);
   const attempts = [...state.views.attempt].filter(([, view]) => view.job === jobId);
   attempts.sort(([, a], [, b]) => a.partition - b.partition || a.attempt_no - b.attempt_no);
   const waits = ([, view]) => view.state === "pending" && view.attempt_no === 1;
   const waiting = attempts.filter(waits);
-  const rows = attempts.filter((entry) => !waits(entry)).map((entry) => attemptRow(state, job, entry, now));
+  const rows = attempts.filter((entry) => !waits(entry)).map((entry) => attemptRow(state, job, entry));
   return waiting.length ? [...rows, waitingRow(job, waiting)] : rows;
 }
 
@@ -23,16 +23,26 @@ function waitingRow(job, waiting) {
   const text = () => `${names.join(", ")}: in the queue`;
   const from = Math.min(...waiting.map(([, view]) => view.times.pending / 1000));
   return {
-    key: "waiting", name, title: text(), note: words, state: "pending", live: () => words, describe: text,
+    key: "waiting", name, title: text(), state: "pending", live: () => words, describe: text,
     bars: [{ id: "waiting", from, to: null, state: "pending", text }],
   };
 }
 
-function attemptRow(state, job, [key, view], now) {
+const rowsMade = new WeakMap(); // view of the attempt -> [view of the job, row]: a view is never changed, only replaced
+
+function attemptRow(state, job, [key, view]) {
+  const made = rowsMade.get(view);
+  if (made?.[0] === job) return made[1];
+  const row = makeAttemptRow(state, job, key, view);
+  rowsMade.set(view, [job, row]);
+  return row;
+}
+
+function makeAttemptRow(state, job, key, view) {
   const name = attemptName(view, job);
   const worker = view.worker === null ? "" : ` on ${workerName(get(state, "worker", view.worker))}`;
   return {
-    key, name, title: `${name}${worker}: ${view.state.replaceAll("_", " ")}`, note: cell(view, now), state: view.state,
+    key, name, title: `${name}${worker}: ${view.state.replaceAll("_", " ")}`, state: view.state,
     live: (at) => cell(view, at),
     bars: phases(view).map((phase) => ({
       ...phase, id: `${key} ${phase.state}`, text: (at) => `${name}${worker}: ${phaseText(phase, at)}${error(view)}`,

@@ -11,12 +11,12 @@ const [id] = embedded.views.job.keys();
 const timeline = new Timeline(root, { label: "Partitions of the job over time", relative: true });
 
 function draw(state, now) {
-  const rows = jobRows(state, id, now);
+  const rows = jobRows(state, id);
   root.hidden = rows.length === 0;
   const job = get(state, "job", id);
   const over = JOB_ENDS.has(job.state);
   const from = Math.min(now, ...rows.flatMap((row) => row.bars.slice(0, 1).map((bar) => bar.from)));
-  timeline.set(rows, from, over ? now + 0.02 * (now - from) + 100 : from + niceSpan(now - from));
+  timeline.set(rows, from, over ? now + 0.02 * (now - from) + 100 : from + niceSpan(now - from), now);
   timeline.describe(now);
   timeline.draw(now);
 }

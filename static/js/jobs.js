@@ -109,7 +109,7 @@ function fillJob(card, state, id, view, now) {
   setLabel(card.label, label);
   data(card.copy, "copy", label);
   setFact(card.fact.priority, PRIORITIES[detail.priority] ?? (detail.priority === undefined ? null : String(detail.priority)));
-  const rows = jobRows(state, id, now);
+  const rows = jobRows(state, id);
   card.node.classList.toggle("bare", rows.length === 0);
   card.counts = progress(state, id, detail.partitions ?? 1);
   text(card.progress, `${card.counts.done} / ${card.counts.all} done`);
@@ -119,7 +119,7 @@ function fillJob(card, state, id, view, now) {
   hide(card.error, !detail.error);
   text(card.error, detail.error ? `${view.reason ?? detail.error_code ?? "failed"}: ${detail.error}` : "");
   const [from, to] = span(view, rows, now);
-  card.timeline.set(rows, from, to);
+  card.timeline.set(rows, from, to, now);
   tickJob(card, state, id, now);
 }
 
@@ -139,10 +139,7 @@ function tickJob(card, state, id, now) {
   setFact(card.fact.again, again === null ? null : `${duration(now - again)} ago`);
   setDeadline(card.fact.deadline, view.detail.deadline_us, now, over);
   setFact(card.fact.left, over || WAITING.has(view.state) ? null : estimate(card.counts, now));
-  if (!over) {
-    const { notes, rows } = card.timeline;
-    rows.forEach((row, i) => text(notes.children[i], row.live(now)));
-  }
+  if (!over) card.timeline.tick(now);
   card.timeline.draw(now);
 }
 

@@ -1,5 +1,6 @@
 // Bars on one time axis: a row a thing, on a canvas, with labels beside it as text, a tooltip by pointer and keyboard,
-// and the same as a table for who cannot see it. Draws only what is in view; 10,000 bars pan smoothly.
+// and the same as a table for who cannot see it. Draws only what is in view; 10,000 bars pan smoothly. More rows than
+// SHOWN_ROWS scroll, and only those in view have elements: a job may have 1024 partitions.
 
 import { data, el, keyed, text, title } from "./dom.js";
 import { duration, moment } from "./format.js";
@@ -8,14 +9,19 @@ import { settings } from "./shell.js";
 
 const AXIS = 20; // pixels above the rows
 const MIN_BAR = 2; // pixels of the shortest bar
+const SHOWN_ROWS = 40;
 const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400].map((s) => s * 1000);
 
 /**
- * A row is {key, name, title, note, bars, ends}: bars {id, from, to (null: lasts), state, lane, name, text()}, sorted by
- * `from`; ends {at, state}. Times are milliseconds of the database's clock.
+ * A row is {key, name, title, bars, ends, describe(now), live(now)}, `live` being the words beside it, if any. Bars are
+ * {id, from, to (null: lasts), state, lane, name, text()}, sorted by `from`; ends {at, state}. Times are milliseconds of the
+ * database's clock.
  */
 export class Timeline {
   rows = [];
+  shown = []; // those in view
+  #first = 0; // number of the first of them
+  #follows = true; // in view are the last rows; until somebody scrolls
   #range = [0, 1]; // what is asked for
   #view = null; // what the viewer has zoomed to, or null
   #selected = null; // [row, bar]
@@ -33,31 +39,67 @@ export class Timeline {
     this.tip = el("div", { class: "tl-tip", role: "status", hidden: true });
     this.body = el("tbody");
     this.table = el("div", { class: "sr" }, el("table", {}, el("caption", {}, label), this.body));
+    this.scroller = el("div", { class: "tl-scroll" }, el("div", {}, el("div", { class: "tl-grid" }, this.names, this.plot, this.notes)));
     root.classList.add("timeline");
-    root.append(this.names, this.plot, this.notes, this.tip, this.table);
+    root.append(this.scroller, this.tip, this.table);
     this.root = root;
     this.context = this.canvas.getContext("2d");
     this.#listen();
   }
 
   /** New rows and a new range. */
-  set(rows, from, to) {
+  set(rows, from, to, now) {
+    const before = this.rows.length;
     this.rows = rows;
     this.#range = [from, to];
+    if (rows.length !== before) this.#resizeRows();
+    this.#show(now);
+  }
+
+  /** As many rows as there are now: beyond SHOWN_ROWS they scroll. */
+  #resizeRows() {
+    const long = this.rows.length > SHOWN_ROWS;
+    this.scroller.classList.toggle("long", long);
+    this.scroller.style.maxHeight = long ? `${AXIS + SHOWN_ROWS * this.rowHeight}px` : "";
+    this.scroller.firstChild.style.height = long ? `${AXIS + this.rows.length * this.rowHeight}px` : "";
+    const last = Math.max(0, this.rows.length - SHOWN_ROWS);
+    this.#first = this.#follows ? last : Math.min(this.#first, last);
+    if (long) this.scroller.scrollTop = this.#first * this.rowHeight;
+  }
+
+  #scrolled() {
+    const first = Math.round(this.scroller.scrollTop / this.rowHeight);
+    this.#follows = first >= this.rows.length - SHOWN_ROWS;
+    if (first === this.#first) return;
+    this.#first = first;
+    this.#show(this.#now);
+    this.#hideTip();
+    this.draw(this.#now);
+  }
+
+  /** Elements for the rows in view. */
+  #show(now) {
+    this.shown = this.rows.slice(this.#first, this.#first + SHOWN_ROWS);
+    const rows = this.shown;
     const style = (node) => { node.style.height = `${this.rowHeight}px`; return node; };
     keyed(this.names, rows, (r) => r.key, () => ({ node: style(el("div")) }), ({ node }, row) => {
       text(node, row.name);
       title(node, row.title ?? row.name);
     });
     keyed(this.notes, rows, (r) => r.key, () => ({ node: style(el("div")) }), ({ node }, row) => {
-      text(node, row.note ?? "");
+      text(node, row.live?.(now) ?? "");
       data(node, "state", row.state ?? "");
     });
   }
 
+  /** Bring the words beside the rows up to date. */
+  tick(now) {
+    this.shown.forEach((row, i) => text(this.notes.children[i], row.live?.(now) ?? ""));
+  }
+
   /** The same as words; often enough for a screen reader, not for each frame. */
   describe(now) {
-    keyed(this.body, this.rows, (r) => r.key, () => {
+    keyed(this.body, this.shown, (r) => r.key, () => {
       const cells = [el("th", { scope: "row" }), el("td")];
       return { node: el("tr", {}, ...cells), cells };
     }, ({ cells }, row) => {
@@ -90,13 +132,13 @@ export class Timeline {
 
   #paint() {
     this.paint = Paint.current(this.plot);
-    this.#resize(this.plotWidth, AXIS + this.rows.length * this.rowHeight);
+    this.#resize(this.plotWidth, AXIS + this.shown.length * this.rowHeight);
     const c = this.context;
     c.clearRect(0, 0, this.width, this.height);
     c.font = this.paint.font;
     c.textBaseline = "middle";
     this.#axis(c);
-    this.rows.forEach((row, i) => this.#row(c, row, AXIS + i * this.rowHeight));
+    this.shown.forEach((row, i) => this.#row(c, row, AXIS + i * this.rowHeight));
     this.#nowLine(c);
     this.#mark(c);
   }
@@ -138,14 +180,16 @@ export class Timeline {
   #row(c, row, top) {
     const [from, to] = this.#span;
     const bars = row.bars;
-    let last = { right: -1, state: "" };
+    const last = [-Infinity, -Infinity]; // by lane, where the last bar begins: of those on one pixel only one is drawn
     for (let i = firstVisible(bars, from); i < bars.length && bars[i].from <= to; i++) {
       const bar = bars[i];
       const left = this.#x(bar.from);
       const right = Math.max(this.#x(bar.to ?? Math.max(this.#now, bar.from)), left + MIN_BAR);
-      if (right < 0 || (right <= last.right && bar.state === last.state && !bar.lane)) continue;
+      const lane = bar.lane ?? 0;
+      const crowded = right - left <= MIN_BAR && left < last[lane] + 1 && i < bars.length - 1;
+      if (right < 0 || crowded) continue;
       this.#bar(c, bar, left, right, top);
-      last = { right, state: bar.state };
+      last[lane] = left;
     }
     for (const end of row.ends ?? []) this.#end(c, end, this.#x(end.at), top);
   }
@@ -201,7 +245,7 @@ export class Timeline {
   #mark(c) {
     if (!this.#selected || document.activeElement !== this.canvas) return;
     const [r, bar] = this.#selected;
-    const index = this.rows.findIndex((row) => row.key === r);
+    const index = this.shown.findIndex((row) => row.key === r);
     if (index < 0) return;
     const left = this.#x(bar.from);
     const right = Math.max(this.#x(bar.to ?? this.#now), left + MIN_BAR);
@@ -230,6 +274,7 @@ export class Timeline {
       this.#zoom(event.deltaY < 0 ? 0.8 : 1.25, event.offsetX / this.width);
     });
     on("keydown", (event) => this.#key(event));
+    this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     new ResizeObserver(([entry]) => {
       this.plotWidth = Math.floor(entry.contentRect.width);
       this.draw(this.#now);
@@ -259,7 +304,7 @@ export class Timeline {
 
   #hover(event) {
     const index = Math.floor((event.offsetY - AXIS) / this.rowHeight);
-    const row = this.rows[index];
+    const row = this.shown[index];
     const bar = row && this.#barAt(row, event.offsetX, event.offsetY - AXIS - index * this.rowHeight);
     if (bar) this.#showTip(row, bar, event.offsetX, AXIS + (index + 1) * this.rowHeight);
     else this.#hideTip();
@@ -275,9 +320,9 @@ export class Timeline {
   #showTip(row, bar, x, y) {
     text(this.tip, bar.text(this.#now));
     this.tip.hidden = false;
-    const left = this.plot.offsetLeft + Math.max(0, Math.min(x, this.width));
+    const left = this.scroller.offsetLeft + this.plot.offsetLeft + Math.max(0, Math.min(x, this.width));
     this.tip.style.left = `${Math.max(0, Math.min(left - 30, this.root.clientWidth - this.tip.offsetWidth))}px`;
-    this.tip.style.top = `${this.plot.offsetTop + y + 4}px`;
+    this.tip.style.top = `${this.scroller.offsetTop + this.plot.offsetTop + y + 4}px`;
   }
 
   #hideTip() {
@@ -304,8 +349,16 @@ export class Timeline {
     const at = old === null ? row.bars.length - 1 : nearest(row.bars, old.from) + (rows ? 0 : bars);
     const bar = row.bars[Math.max(0, Math.min(row.bars.length - 1, at))];
     this.#selected = [row.key, bar];
+    this.#reveal(this.rows.indexOf(row));
     this.draw(this.#now);
-    this.#showTip(row, bar, this.#x(bar.from), AXIS + (this.rows.indexOf(row) + 1) * this.rowHeight);
+    this.#showTip(row, bar, this.#x(bar.from), AXIS + (this.shown.indexOf(row) + 1) * this.rowHeight);
+  }
+
+  /** Scroll until a row is in view. */
+  #reveal(index) {
+    if (index >= this.#first && index < this.#first + SHOWN_ROWS) return;
+    this.scroller.scrollTop = (index < this.#first ? index : index - SHOWN_ROWS + 1) * this.rowHeight;
+    this.#scrolled();
   }
 }
 

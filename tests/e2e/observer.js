@@ -6,9 +6,9 @@ async () => {
   const TIMER = /(?<=\S) (\d+ms|\d+\.\ds|\d+m \d\ds)/;
   const { Timeline } = await import("/static/js/timeline.js");
   const set = Timeline.prototype.set;
-  Timeline.prototype.set = function (rows, from, to) {
+  Timeline.prototype.set = function (rows, from, ...rest) {
     this.root.observed = { rows, from };
-    return set.call(this, rows, from, to);
+    return set.call(this, rows, from, ...rest);
   };
   const drawn = (node) => {
     const { rows, from } = node?.observed ?? { rows: [], from: 0 };
