@@ -1,8 +1,8 @@
 """From a transition to a pixel: 1000 transitions a second, 50 viewers, one of them a real Chromium.
 
-`python -m bench.live [SECONDS [RATE [VIEWERS]]]`. The transitions are written as the prover's journal writes them,
-every 50 ms in one transaction; each is timed from its own stamp, so the wait for its batch counts. A row is at a viewer
-when its frame has been received, and on the page when a frame was painted after the DOM showed its number.
+`python -m bench.live [SECONDS [RATE [VIEWERS]]]`. The transitions are written as the prover's journal writes them, in
+its rhythm, a batch a transaction; each is timed from its own stamp, so the wait for its batch counts. A row is at a
+viewer when its frame has been received, and on the page when a frame was painted after the DOM showed its number.
 Wanted: p50 under 100 ms, p99 under 200 ms, nothing lost, the web process under 150 MiB. All of it runs on this machine:
 the load average is printed, because a machine that is busy with other things measures those.
 """
@@ -25,7 +25,6 @@ from typing import Any
 import psutil
 import psycopg
 
-BATCH_S = 0.05
 WARM_S = 3.0
 DEVICES = 8
 
@@ -50,6 +49,7 @@ def write(owner: str, seconds: float, rate: float) -> None:
     from prover.journal.batch import write as write_batch
     from prover.journal.mirror import Mirror
     from prover.journal.session import open_session
+    from prover.journal.writer import INTERVAL
     from tests.live.story import SITE, Story
     from tests.live.writer import Writer
 
@@ -82,7 +82,7 @@ def write(owner: str, seconds: float, rate: float) -> None:
             now_us = time.time_ns() // 1000
             committed += [(now_us - t.at_us) / 1000 for t in mine]
             forget(story.state, story.now_us)
-            time.sleep(max(0.0, BATCH_S - (time.monotonic() - began)))
+            time.sleep(max(0.0, INTERVAL - (time.monotonic() - began)))
         print(json.dumps({"session": story.session, "stamps": stamps, "committed": committed}))
 
 

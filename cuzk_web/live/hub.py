@@ -27,7 +27,8 @@ from .viewer import Viewer
 
 log = logging.getLogger(__name__)
 
-TICK_S: Final = 0.1  # at most ten frames a second
+PAUSE_S: Final = (0.02, 0.1)  # between frames, at least and at most: what comes after a quiet time is sent at once
+PAUSE_SHARE: Final = 2.0  # a pause lasts so many times as long as its frame took: a busy process sends fewer
 POLL_S: Final = 5.0  # reads without being told to
 PULSE_S: Final = 1.0  # gauges, heartbeats, and a sign of life to every viewer
 MARK_S: Final = 2.0  # how often the database is asked whether a session's lease ran out
@@ -209,7 +210,7 @@ class Hub:
                 started = time.monotonic()
                 await self._read()
                 failures = 0
-                await asyncio.sleep(max(0.0, TICK_S - (time.monotonic() - started)))
+                await asyncio.sleep(pause(time.monotonic() - started))
             except Behind as error:
                 log.warning("taking a new snapshot: %s", error)
                 self.ready.clear()
@@ -300,6 +301,12 @@ class Hub:
                 self.leave(viewer)
                 await self._tell(viewer, viewer.close(protocol.CloseCode.TOO_SLOW))
             await asyncio.sleep(max(0.0, PULSE_S - (time.monotonic() - started)))
+
+
+def pause(took_s: float) -> float:
+    """Seconds between a frame that took so long and the next."""
+    least, most = PAUSE_S
+    return min(most, max(least, PAUSE_SHARE * took_s))
 
 
 _hubs: dict[asyncio.AbstractEventLoop, Hub] = {}

@@ -1,9 +1,10 @@
 """What travels on /ws/live: checks of what a browser sends, shapes of what the server sends.
 
 From the browser: `{"since": {session: seq}}` (what it has folded), once; then `{"ack": n}` (frames that it has read).
-From the server, at most ten a second: `{"n": number of the frame on this socket, "now_us": the database's time,
-"read_us": when the database was last read, "rows": [transition rows, oldest first], "live": {session: gauges}}`, the
-last two only when there is something; or `{"n": .., "reset": true}`: the cursor is too old, take a new snapshot.
+From the server, as things happen but at most 50 a second: `{"n": number of the frame on this socket, "now_us": the
+database's time, "read_us": when the database was last read, "rows": [transition rows, oldest first], "live": {session:
+gauges}}`, the last two only when there is something; or `{"n": .., "reset": true}`: the cursor is too old, take a new
+snapshot.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The one thread that writes: what is put goes into a queue, and from there into the database, or the spool meanwhile.
 
-`put` never waits. Every 50 ms the queue is written in one transaction. When the database is away, what was put and not
+`put` never waits. Every 25 ms the queue is written in one transaction. When the database is away, what was put and not
 confirmed goes to the spool (fsynced) and is replayed, in order, when it is back. When neither accepts, records wait in
 memory. `trouble` says which of these it is, and then nothing new should be claimed.
 """
@@ -25,7 +25,7 @@ from .mirror import Mirror
 from .records import Anomaly, Record
 from .spool import Spool
 
-INTERVAL = 0.05  # seconds between batches
+INTERVAL = 0.025  # seconds between batches
 MAX_BATCH = 4000  # records in one transaction
 MAX_QUEUE = 200_000  # records in memory; more, and nothing new is claimed
 RETRY_MIN, RETRY_MAX = 0.25, 2.0  # seconds between attempts to reach the database

@@ -14,7 +14,12 @@ export function el(tag, attributes = {}, ...children) {
 
 /** Set text, title or a data attribute only when it changes, so that nothing is laid out or announced for nothing. */
 export function text(node, value) {
-  if (node.textContent !== value) node.textContent = value;
+  const child = node.firstChild;
+  if (child === null || child !== node.lastChild || child.nodeType !== Node.TEXT_NODE) {
+    if (node.textContent !== value) node.textContent = value;
+  } else if (child.data !== value) {
+    child.data = value;
+  }
 }
 
 export function title(node, value) {

@@ -15,6 +15,8 @@ import { Timeline } from "./timeline.js";
 import { WorkerCards } from "./workers.js";
 
 const TICK_MS = 200; // of timers; what happens is drawn as it comes
+const DRAW_MS = [16, 100]; // between drawings, at least and at most
+const DRAW_SHARE = 4; // by how long the last took: a slow browser draws more at a time, and is never behind
 const DESCRIBE_MS = 2000; // how often the tables for screen readers follow
 const AGED_MS = 4000; // data older than this is called stale, by its age
 const LAGS = 50;
@@ -29,7 +31,8 @@ class Page {
   describedAt = 0;
   forgottenAt = 0;
   tickedAt = 0;
-  asked = 0; // the animation frame that will draw
+  asked = 0; // the timer that will draw
+  drawAfter = 0; // not before
   newest = null; // time of the newest transition that is not drawn yet
   stoppedAt = null; // the database's time at which timers stand still
 
@@ -72,18 +75,27 @@ class Page {
     this.jobs.themeChanged();
   }
 
-  /** The fold has moved (or, without rows, only the gauges have). Hidden pages keep it, and draw nothing. */
+  /**
+   * The fold has moved (or, without rows, only the gauges have). Hidden pages keep it, and draw nothing. It is drawn at
+   * once, not in the next animation frame: the work is done by then, and that frame shows it.
+   */
   changed(newest) {
     this.dirty = true;
     this.newest = newest === null ? this.newest : newest;
     if (document.hidden || this.asked) return;
-    this.asked = requestAnimationFrame(() => {
-      this.asked = 0;
-      this.tick();
-      const drawn = this.newest;
-      this.newest = null;
-      if (drawn !== null) setTimeout(() => this.measure(drawn)); // after the paint
-    });
+    const wait = this.drawAfter - performance.now();
+    if (wait <= 0) this.show();
+    else this.asked = setTimeout(() => { this.asked = 0; this.show(); }, wait);
+  }
+
+  show() {
+    const start = performance.now();
+    this.tick();
+    const [least, most] = DRAW_MS;
+    this.drawAfter = start + Math.min(most, Math.max(least, DRAW_SHARE * (performance.now() - start)));
+    const drawn = this.newest;
+    this.newest = null;
+    if (drawn !== null) requestAnimationFrame(() => setTimeout(() => this.measure(drawn))); // after the paint
   }
 
   measure(newestUs) {
@@ -141,7 +153,7 @@ class Page {
 
   #gantt(state, now) {
     const from = now - this.minutes * 60_000;
-    this.gantt.set(workerRows(state, from), from, now);
+    this.gantt.set(workerRows(state, from), from, now, now);
     this.gantt.draw(now);
   }
 
