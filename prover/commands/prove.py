@@ -9,7 +9,8 @@ from pathlib import Path
 from prover.errors import InvalidInput
 from prover.filecoin.fr import MODULUS
 from prover.filecoin.post import PostPartition, partitions
-from prover.filecoin.request import ProofRequest
+from prover.filecoin.request import PostRequest
+from prover.filecoin.shapes import require_proved
 
 from .arguments import Parsers, add_device, add_keys, cache_directory, open_device
 from .exits import Exit
@@ -40,6 +41,8 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> Exit:
     blinding = _blinding(arguments.r, arguments.s)
     request = read_request(arguments.request)
+    require_proved(request.kind)
+    assert isinstance(request, PostRequest)
     checking = Progress("checking the vanilla proofs")
     work = partitions(request)
     checking.done()
@@ -64,7 +67,7 @@ def _blinding(r: str | None, s: str | None) -> tuple[int | None, int | None]:
     return numbers
 
 
-def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tuple[int | None, int | None]) -> Prove:
+def _prover(arguments: argparse.Namespace, request: PostRequest, blinding: tuple[int | None, int | None]) -> Prove:
     """Everything that all partitions share, loaded and compiled."""
     from prover.circuits.synthesis import Circuit
     from prover.config import cpus
@@ -97,7 +100,7 @@ def _proofs(work: tuple[PostPartition, ...], prove: Prove) -> list[bytes]:
     return proofs
 
 
-def _verify(keys: Path, request: ProofRequest, work: tuple[PostPartition, ...], proof: bytes) -> None:
+def _verify(keys: Path, request: PostRequest, work: tuple[PostPartition, ...], proof: bytes) -> None:
     """What is delivered is what is verified."""
     from prover.groth16.store import KeyStore
     from prover.groth16.verifier import PreparedKey

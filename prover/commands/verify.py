@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from prover.filecoin.post import public_inputs
+from prover.filecoin.partitions import public_inputs
 from prover.filecoin.request import MAX_PARTITIONS
 
 from .arguments import Parsers, add_keys

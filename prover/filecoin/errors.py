@@ -5,10 +5,11 @@ from __future__ import annotations
 from prover.errors import InvalidInput, InvalidRequest, RequestTooLarge, UnsupportedProof
 
 __all__ = [
-    "CommRMismatch", "DuplicateSector", "InvalidLabel", "InvalidRequest", "MalformedVanillaProof",
-    "MerklePathMismatch", "NonCanonicalElement", "NumberOutOfRange", "RegisteredProofMismatch", "RequestTooLarge",
-    "SectorOrder", "TrailingBytes", "TruncatedVanillaProof", "UnsupportedProof", "UnsupportedSectorSize",
-    "WrongChallenge", "WrongLength", "WrongProofCount",
+    "ApexMismatch", "ColumnMismatch", "CommRMismatch", "DuplicateSector", "EncodingMismatch", "InvalidBase64",
+    "InvalidLabel", "InvalidRequest", "LabelMismatch", "MalformedVanillaProof", "MerklePathMismatch",
+    "NonCanonicalElement", "NumberOutOfRange", "RegisteredProofMismatch", "ReplicaIdMismatch", "RequestTooLarge",
+    "SectorNumberMismatch", "SectorOrder", "SectorSizeMismatch", "TrailingBytes", "TruncatedVanillaProof",
+    "UnsupportedProof", "UnsupportedSectorSize", "WrongChallenge", "WrongLength", "WrongParent", "WrongProofCount",
 ]  # fmt: skip
 
 
@@ -100,3 +101,57 @@ class CommRMismatch(InvalidInput):
     """comm_r is not the hash of comm_c and comm_r_last."""
 
     code = "comm_r_mismatch"
+
+
+class InvalidBase64(InvalidInput):
+    """The text is not base64."""
+
+    code = "invalid_base64"
+
+
+class SectorSizeMismatch(InvalidInput):
+    """The C1 output is of a sector of another size than the request."""
+
+    code = "sector_size_mismatch"
+
+
+class SectorNumberMismatch(InvalidInput):
+    """The C1 output is of another sector than the request."""
+
+    code = "sector_number_mismatch"
+
+
+class ReplicaIdMismatch(InvalidInput):
+    """The replica id is not the hash of miner, sector, ticket, comm_d and the seal proof."""
+
+    code = "replica_id_mismatch"
+
+
+class WrongParent(InvalidInput):
+    """The column is of another node than the parent that the graph has there."""
+
+    code = "wrong_parent"
+
+
+class ColumnMismatch(InvalidInput):
+    """The leaf in the tree of columns is not the hash of the column's labels."""
+
+    code = "column_mismatch"
+
+
+class LabelMismatch(InvalidInput):
+    """The label is not the hash of the labels of its parents."""
+
+    code = "label_mismatch"
+
+
+class EncodingMismatch(InvalidInput):
+    """The node of the replica is not what its data encode to."""
+
+    code = "encoding_mismatch"
+
+
+class ApexMismatch(InvalidInput):
+    """The apex leaves are not the nodes of the data tree that stand over the partition."""
+
+    code = "apex_mismatch"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from . import poseidon
-from .errors import CommRMismatch, DuplicateSector, MerklePathMismatch, SectorOrder, WrongChallenge
-from .request import ProofRequest
+from . import merkle, poseidon
+from .errors import CommRMismatch, DuplicateSector, SectorOrder
+from .request import PostRequest
 from .shapes import ApiVersion, PostShape, ProofKind, SectorShape
 from .vanilla import MerkleProof, SectorProof, read_sector_head, read_sector_proof
 
@@ -46,7 +46,7 @@ class PostPartition:
     public_inputs: tuple[int, ...]
 
 
-def partitions(request: ProofRequest) -> tuple[PostPartition, ...]:
+def partitions(request: PostRequest) -> tuple[PostPartition, ...]:
     """The circuits of a request, in order, after the full check of its vanilla proofs.
 
     Raises a subclass of InvalidInput that names the place, such as
@@ -62,7 +62,7 @@ def partitions(request: ProofRequest) -> tuple[PostPartition, ...]:
     )
 
 
-def public_inputs(request: ProofRequest) -> tuple[tuple[int, ...], ...]:
+def public_inputs(request: PostRequest) -> tuple[tuple[int, ...], ...]:
     """The public inputs of each partition as a verifier derives them: from ids, comm_r and randomness alone."""
     heads = [read_sector_head(proof, f"vanilla_proofs[{i}]") for i, proof in enumerate(request.vanilla_proofs)]
     _check_order([sector_id for sector_id, _ in heads])
@@ -70,7 +70,7 @@ def public_inputs(request: ProofRequest) -> tuple[tuple[int, ...], ...]:
     return tuple(_flatten(group, request.shape) for group in _groups(rows, request.shape))
 
 
-def read_sectors(request: ProofRequest) -> tuple[SectorProof, ...]:
+def read_sectors(request: PostRequest) -> tuple[SectorProof, ...]:
     """The vanilla proofs of a request, well-formed and in ascending order of sector id, but not yet checked."""
     sectors = tuple(
         read_sector_proof(proof, request.shape, f"vanilla_proofs[{i}]")
@@ -80,7 +80,7 @@ def read_sectors(request: ProofRequest) -> tuple[SectorProof, ...]:
     return sectors
 
 
-def challenges(request: ProofRequest, position: int, sector_id: int) -> tuple[int, ...]:
+def challenges(request: PostRequest, position: int, sector_id: int) -> tuple[int, ...]:
     """The leaves that the randomness challenges in the sector at `position` among the request's vanilla proofs."""
     shape = request.shape
     count = shape.paths_per_vanilla_proof
@@ -113,31 +113,14 @@ def check_sector(proof: SectorProof, leaves: tuple[int, ...], sector: SectorShap
     check_comm_r(proof, field)
     for i, (inclusion, leaf) in enumerate(zip(proof.inclusion_proofs, leaves, strict=True)):
         place = f"{field}.sectors[0].inclusion_proofs[{i}]"
-        check_challenge(inclusion, leaf, sector, place)
-        check_path(inclusion, proof.comm_r_last, place)
+        merkle.check_place(inclusion, sector.digits(leaf), f"leaf {leaf}, which the randomness challenges", place)
+        merkle.check_root(inclusion, proof.comm_r_last, "comm_r_last", place)
 
 
 def check_comm_r(proof: SectorProof, field: str) -> None:
     """Raises CommRMismatch unless comm_r = Poseidon(comm_c, comm_r_last)."""
     if poseidon.digest((proof.comm_c, proof.comm_r_last)) != proof.comm_r:
         raise CommRMismatch(field=f"{field}.comm_r")
-
-
-def check_challenge(inclusion: MerkleProof, leaf: int, sector: SectorShape, field: str) -> None:
-    """Raises WrongChallenge unless the path starts at the leaf with number `leaf`."""
-    if tuple(element.index for element in inclusion.path) != sector.digits(leaf):
-        raise WrongChallenge(f"the path is not that of leaf {leaf}, which the randomness challenges", field=field)
-
-
-def check_path(inclusion: MerkleProof, comm_r_last: int, field: str) -> None:
-    """Raises MerklePathMismatch unless the path leads from its leaf to comm_r_last."""
-    if inclusion.root != comm_r_last:
-        raise MerklePathMismatch("the declared root is not comm_r_last", field=f"{field}.root")
-    node = inclusion.leaf
-    for element in inclusion.path:
-        node = poseidon.digest((*element.siblings[: element.index], node, *element.siblings[element.index :]))
-    if node != comm_r_last:
-        raise MerklePathMismatch(field=field)
 
 
 def _check_order(sector_ids: list[int]) -> None:

@@ -380,20 +380,52 @@ def post_shapes() -> tuple[PostShape, ...]:
     return tuple(post_shape(kind, size) for size in sizes for kind in PROVED_KINDS)
 
 
+def registered_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:
+    """The ApiVersion of a request by its registered proof (0: the size has none).
+
+    Raises RegisteredProofMismatch, UnsupportedProof, UnsupportedSectorSize.
+    """
+    if kind is ProofKind.POREP:
+        return _porep_api_version(size, registered_proof)
+    if kind is ProofKind.SNAP:
+        _check_registered(kind, size, registered_proof, (0,))
+        return ApiVersion.V1_1_0
+    return post_api_version(kind, size, registered_proof)
+
+
+def _porep_api_version(size: int, number: int) -> ApiVersion:
+    if size not in REGISTERED_SIZES:
+        sizes = _names(SECTORS[registered] for registered in REGISTERED_SIZES)
+        text = f"there is no seal proof of {SECTORS[size].name}, only of {sizes}: a C1 output names its own"
+        raise UnsupportedSectorSize(text, field="sector_size")
+    if 15 <= number < 20:
+        text = f"{number} ({seal_proof_names(number)[0]}) is proved in aggregation, which is not supported"
+        raise UnsupportedProof(text, field="registered_proof")
+    _check_registered(ProofKind.POREP, size, number, (0, 5, 10))
+    return seal_api_version(number)
+
+
+def _check_registered(kind: ProofKind, size: int, number: int, firsts: Iterable[int]) -> None:
+    """`firsts`: the numbers of the 2 KiB entries of the kind; the other sizes follow each."""
+    if size not in REGISTERED_SIZES:
+        if number:
+            text = f"{SECTORS[size].name} has no registered proofs: the field must be absent, not {number}"
+            raise RegisteredProofMismatch(text, field="registered_proof")
+        return
+    numbers = [first + REGISTERED_SIZES.index(size) for first in firsts]
+    if number not in numbers:
+        wanted = " or ".join(map(str, numbers))
+        text = f"{kind} of {SECTORS[size].name} is registered as {wanted}, not {number}"
+        raise RegisteredProofMismatch(text, field="registered_proof")
+
+
 def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:
     """The ApiVersion of a PoSt by its registered proof (0: the size has none). Raises RegisteredProofMismatch."""
     versions = _WINDOW_VERSIONS if kind is ProofKind.WINDOW_POST else _WINNING_VERSIONS
+    _check_registered(kind, size, registered_proof, versions)
     if size not in REGISTERED_SIZES:
-        if registered_proof:
-            text = f"{SECTORS[size].name} has no registered proofs: the field must be absent, not {registered_proof}"
-            raise RegisteredProofMismatch(text, field="registered_proof")
         return max(versions.values())
-    numbers = {first + REGISTERED_SIZES.index(size): version for first, version in versions.items()}
-    if registered_proof not in numbers:
-        wanted = " or ".join(str(number) for number in numbers)
-        text = f"{kind} of {SECTORS[size].name} is registered as {wanted}, not {registered_proof}"
-        raise RegisteredProofMismatch(text, field="registered_proof")
-    return numbers[registered_proof]
+    return versions[registered_proof - REGISTERED_SIZES.index(size)]
 
 
 def seal_api_version(registered_seal_proof: int) -> ApiVersion:
@@ -401,6 +433,22 @@ def seal_api_version(registered_seal_proof: int) -> ApiVersion:
     if not 0 <= registered_seal_proof < 20:
         raise ValueError(f"registered seal proofs are 0..19, not {registered_seal_proof}")
     return (ApiVersion.V1_0_0, ApiVersion.V1_1_0, ApiVersion.V1_2_0, ApiVersion.V1_2_0)[registered_seal_proof // 5]
+
+
+#: RegisteredSealProof: the ends of the names of five numbers each; the first one is filecoin-proofs-api's
+_SEAL_NAMES = (
+    ("V1",),
+    ("V1_1",),
+    ("V1_1_Feat_SyntheticPoRep",),
+    ("V1_2_Feat_NonInteractivePoRep", "V1_2_Feat_NiPoRep"),
+)
+
+
+def seal_proof_names(registered_seal_proof: int) -> tuple[str, ...]:
+    """The names of a RegisteredSealProof 0..19, such as ``StackedDrg2KiBV1_1``; the Rust stack's own first."""
+    version, size = divmod(registered_seal_proof, len(REGISTERED_SIZES))
+    name = SECTORS[REGISTERED_SIZES[size]].name
+    return tuple(f"StackedDrg{name}{ending}" for ending in _SEAL_NAMES[version])
 
 
 #: RegisteredPoStProof: number of the 2 KiB entry -> ApiVersion; the other sizes follow it

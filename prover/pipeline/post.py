@@ -13,7 +13,7 @@ from ..circuits.synthesis import Assignment, Circuit
 from ..errors import describe
 from ..filecoin.errors import InvalidRequest
 from ..filecoin.post import PostPartition, partitions
-from ..filecoin.request import parse_message
+from ..filecoin.request import PostRequest, parse_message
 from ..filecoin.shapes import PostShape, ProofKind
 from ..groth16.errors import ProofMalformed
 from ..groth16.keys import Parameters
@@ -55,7 +55,7 @@ class PostKind:
         Raises InvalidInput, KeyNotFound.
         """
         parsed = parse_message(request)
-        if parsed.kind != self.name:
+        if parsed.kind != self.name or not isinstance(parsed, PostRequest):
             raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
         works = partitions(parsed)
         wait_until_made(self._settings.keys.directory, parsed.shape.key_name)

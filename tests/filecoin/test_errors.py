@@ -13,7 +13,7 @@ def test_codes_are_unique_words_and_every_error_has_a_text() -> None:
     classes = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, CuzkError)]
     codes = [found.code for found in classes]
     assert len(set(codes)) == len(codes)
-    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", code) for code in codes)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", code) for code in codes)
     assert all(found.__doc__ and found.__doc__.endswith(".") for found in classes)
     assert set(errors.__all__) <= set(vars(errors))
 

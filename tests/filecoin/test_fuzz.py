@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prover.errors import CuzkError, InvalidInput
-from prover.filecoin import post, request, vanilla
+from prover.filecoin import partitions, post, request, vanilla
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 
-from .samples import WINDOW, changed, message, parsed, read
+from .samples import POREP, SNAP, WINDOW, changed, message, parsed, read
 
 BINARY = message(WINDOW).SerializeToString()
 PROOFS, SHAPE = parsed(WINDOW).vanilla_proofs, parsed(WINDOW).shape
@@ -39,7 +39,7 @@ def use(data: bytes, *, as_json: bool) -> None:
     """Read and check a request; errors of ours are fine."""
     with suppress(CuzkError):
         found = request.parse_json(data) if as_json else request.parse_message(data)
-        post.partitions(found)
+        partitions.partitions(found)
 
 
 @quick
@@ -55,9 +55,9 @@ def test_any_json_object(fields: dict[str, object]) -> None:
 
 
 @quick
-@given(st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=3))
-def test_a_request_with_some_fields_replaced(fields: dict[str, object]) -> None:
-    use(json.dumps(json.loads(read(WINDOW)) | fields).encode(), as_json=True)
+@given(st.sampled_from([WINDOW, POREP, SNAP]), st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=3))
+def test_a_request_with_some_fields_replaced(name: str, fields: dict[str, object]) -> None:
+    use(json.dumps(json.loads(read(name)) | fields).encode(), as_json=True)
 
 
 @settings(quick, max_examples=60)

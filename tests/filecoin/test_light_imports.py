@@ -15,7 +15,7 @@ print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
 """
 
 
-@pytest.mark.parametrize("module", ["prover.filecoin.request", "prover.filecoin.post", "prover.filecoin.sample"])
+@pytest.mark.parametrize("module", ["prover.filecoin.request", "prover.filecoin.partitions", "prover.filecoin.sample"])
 def test_import_takes_no_array_library_and_no_database(module: str) -> None:
     probe = PROBE.format(module=module)
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60)

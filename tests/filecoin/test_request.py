@@ -10,10 +10,12 @@ import pytest
 from prover.errors import CuzkError, InvalidRequest, RequestTooLarge, UnsupportedProof
 from prover.filecoin import request
 from prover.filecoin.errors import (
+    InvalidBase64,
     InvalidLabel,
     NonCanonicalElement,
     NumberOutOfRange,
     RegisteredProofMismatch,
+    SectorNumberMismatch,
     TrailingBytes,
     TruncatedVanillaProof,
     UnsupportedSectorSize,
@@ -21,9 +23,10 @@ from prover.filecoin.errors import (
     WrongProofCount,
 )
 from prover.filecoin.fr import MODULUS
-from prover.filecoin.shapes import ApiVersion, Priority, ProofKind
+from prover.filecoin.partition_proof import partition_proof_size
+from prover.filecoin.shapes import ApiVersion, Priority, ProofKind, require_proved, update_shape
 
-from .samples import DEADLINE, WINDOW, WINNING, changed, message, parsed, read
+from .samples import DEADLINE, POREP, SNAP, WINDOW, WINNING, changed, message, parsed, read
 
 PROOF = parsed(WINDOW).vanilla_proofs[0]
 
@@ -34,6 +37,8 @@ PROOF = parsed(WINDOW).vanilla_proofs[0]
         (WINDOW, ProofKind.WINDOW_POST, Priority.HIGH, ApiVersion.V1_2_0, 10, 1),
         (WINNING, ProofKind.WINNING_POST, Priority.CRITICAL, ApiVersion.V1_0_0, 0, 1),
         (DEADLINE, ProofKind.WINDOW_POST, Priority.HIGH, ApiVersion.V1_2_0, 10, 13),
+        (POREP, ProofKind.POREP, Priority.NORMAL, ApiVersion.V1_1_0, 5, 1),
+        (SNAP, ProofKind.SNAP, Priority.NORMAL, ApiVersion.V1_1_0, 0, 1),
     ],
 )
 def test_published_requests(
@@ -143,8 +148,8 @@ class TestNoRequest:
 BAD_FIELDS: list[tuple[str, dict[str, Any], type[CuzkError], str]] = [
     (WINDOW, {"proof_kind": 0}, UnsupportedProof, "proof_kind: 0"),
     (WINDOW, {"proof_kind": 77}, UnsupportedProof, "proof_kind: 77"),
-    (WINDOW, {"proof_kind": 1}, UnsupportedProof, "proof_kind: porep-c2 is not proved yet"),
-    (WINDOW, {"proof_kind": 2}, UnsupportedProof, "proof_kind: snap-update is not proved yet"),
+    (WINDOW, {"proof_kind": 1}, InvalidRequest, "randomness: the field belongs to another kind"),
+    (WINDOW, {"proof_kind": 2}, RegisteredProofMismatch, "snap-update of 2KiB is registered as 0, not 10"),
     (WINDOW, {"proof_kind": 4}, RegisteredProofMismatch, "winning-post of 2KiB is registered as 0, not 10"),
     (WINDOW, {"sector_size": 0}, UnsupportedSectorSize, "sector_size: 0 bytes"),
     (WINDOW, {"sector_size": 2047}, UnsupportedSectorSize, "2KiB, 4KiB"),
@@ -170,6 +175,28 @@ BAD_FIELDS: list[tuple[str, dict[str, Any], type[CuzkError], str]] = [
     (WINNING, {"partition_index": 1}, NumberOutOfRange, "partition_index: 1 given, at most 0"),
     (WINDOW, {"vanilla_proof": b"x"}, InvalidRequest, "vanilla_proof: the field belongs to another kind"),
     (WINDOW, {"comm_r_old": bytes(32)}, InvalidRequest, "comm_r_old: "),
+    (POREP, {"registered_proof": 6}, RegisteredProofMismatch, "porep-c2 of 2KiB is registered as 0 or 5 or 10, not 6"),
+    (POREP, {"registered_proof": 20}, RegisteredProofMismatch, "not 20"),
+    (POREP, {"registered_proof": 1 << 40}, RegisteredProofMismatch, "not 1099511627776"),
+    (POREP, {"registered_proof": 15}, UnsupportedProof, r"15 \(StackedDrg2KiBV1_2_Feat_NonInteractivePoRep\)"),
+    (POREP, {"registered_proof": 19}, UnsupportedProof, "registered_proof: 19 .*aggregation"),
+    (POREP, {"sector_size": 4096}, UnsupportedSectorSize, "no seal proof of 4KiB, only of 2KiB, 8MiB"),
+    (POREP, {"sector_size": 8192}, UnsupportedSectorSize, "no porep-c2 circuit for 8KiB"),
+    (POREP, {"vanilla_proofs": [b"x"]}, InvalidRequest, "vanilla_proofs: the field belongs to another kind"),
+    (POREP, {"randomness": bytes(32)}, InvalidRequest, "randomness: the field belongs to another kind"),
+    (POREP, {"comm_d_new": bytes(32)}, InvalidRequest, "comm_d_new: the field belongs to another kind"),
+    (POREP, {"partition_index": 1}, NumberOutOfRange, "partition_index: 1 given, at most 0"),
+    (POREP, {"sector_number": 2}, SectorNumberMismatch, "vanilla_proof.SectorNum: sector 1, the request has 2"),
+    (SNAP, {"registered_proof": 5}, RegisteredProofMismatch, "snap-update of 2KiB is registered as 0, not 5"),
+    (SNAP, {"sector_size": 1 << 30}, UnsupportedSectorSize, "no snap-update circuit for 1GiB"),
+    (SNAP, {"sector_size": 16 << 10}, WrongProofCount, "vanilla_proofs: 1 given, exactly 2 allowed"),
+    (SNAP, {"vanilla_proofs": []}, WrongProofCount, "vanilla_proofs: 0 given, exactly 1 allowed"),
+    (SNAP, {"vanilla_proof": b"x"}, InvalidRequest, "vanilla_proof: the field belongs to another kind"),
+    (SNAP, {"randomness": bytes(32)}, InvalidRequest, "randomness: the field belongs to another kind"),
+    (SNAP, {"comm_r_old": b""}, WrongLength, "comm_r_old: 0 bytes given, 32 needed"),
+    (SNAP, {"comm_r_new": bytes(33)}, WrongLength, "comm_r_new: 33 bytes given"),
+    (SNAP, {"comm_d_new": b"\xff" * 32}, NonCanonicalElement, "comm_d_new: "),
+    (SNAP, {"partition_index": 1}, NumberOutOfRange, "partition_index: 1 given, at most 0"),
     (WINDOW, {"request_id": "x" * 10_000}, InvalidLabel, "request_id: 10000 bytes given, 1024 allowed"),
     (WINDOW, {"request_id": "é" * 513}, InvalidLabel, "1026 bytes given"),
     (WINDOW, {"request_id": "a\0b"}, InvalidLabel, r"character 1 \(U\+0000\) cannot be shown"),
@@ -185,6 +212,41 @@ def test_a_bad_field_is_named(name: str, changes: dict[str, Any], error: type[Cu
         changed(name, **changes)
     assert type(caught.value) is error
     assert caught.value.field is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "field", "text"),
+    [
+        (POREP, {"vanillaProof": "eyJ*"}, "vanilla_proof", "character 3 is none of base64"),
+        (POREP, {"vanillaProof": "eyJTZ"}, "vanilla_proof", "5 characters are no whole number of bytes"),
+        (WINDOW, {"randomness": "\n"}, "randomness", "character 0 is none"),
+        (WINDOW, {"vanillaProofs": ["AAAA", "AA A"]}, "vanilla_proofs[1]", "character 2 is none"),
+        (SNAP, {"commROld": "A===="}, "comm_r_old", "character 3 is none"),
+    ],
+)
+def test_wrong_base64_is_named(name: str, changes: dict[str, Any], field: str, text: str) -> None:
+    with pytest.raises(InvalidBase64, match=text) as caught:
+        request.parse_json(json.dumps(json.loads(read(name)) | changes).encode())
+    assert caught.value.field == field
+
+
+def test_both_alphabets_of_base64_are_read_with_and_without_padding() -> None:
+    fields = json.loads(read(SNAP))
+    fields["commRNew"] = fields["commRNew"].replace("+", "-").replace("/", "_").rstrip("=")
+    assert request.parse_json(json.dumps(fields).encode()) == parsed(SNAP)
+
+
+def test_an_update_of_a_size_without_registered_proof_names_none() -> None:
+    shape = update_shape(16 << 10)
+    proofs = [bytes(partition_proof_size(shape))] * 2
+    found = changed(SNAP, sector_size=16 << 10, registered_proof=0, vanilla_proofs=proofs)
+    assert (found.registered_proof, found.partition_count) == (None, 2)
+
+
+@pytest.mark.parametrize("kind", [ProofKind.POREP, ProofKind.SNAP])
+def test_kinds_that_are_read_but_not_proved_yet_say_so(kind: ProofKind) -> None:
+    with pytest.raises(UnsupportedProof, match=f"^proof_kind: {kind} is not proved yet"):
+        require_proved(kind)
 
 
 def test_markup_in_a_label_is_text() -> None:
