@@ -1,14 +1,15 @@
-"""`cuzk sample`: a valid request over freshly sealed 2 KiB sectors."""
+"""`cuzk sample`: a valid request over freshly sealed sectors."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from prover.errors import UnsupportedProof
 from prover.filecoin import sample
-from prover.filecoin.shapes import KIB, ProofKind, post_shape
+from prover.filecoin.shapes import KIB, ProofKind, SectorShape, circuit_shape
 
 from .arguments import Parsers, add_kind
 from .exits import Exit
@@ -17,6 +18,11 @@ from .terminal import note
 
 MAX_SIZE = 32 * KIB  # bytes: larger sectors take too long in plain Python
 MAX_SECTORS = 2048
+_OF_ONE_SECTOR: dict[ProofKind, Callable[..., bytes]] = {
+    ProofKind.POREP: sample.porep_c2,
+    ProofKind.SNAP: sample.snap_update,
+    ProofKind.WINNING_POST: sample.winning_post,
+}
 
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
@@ -30,22 +36,24 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Exit:
-    shape = post_shape(arguments.kind, arguments.size.size)
-    if shape.sector.size > MAX_SIZE:
-        raise UnsupportedProof(f"samples are sealed in plain Python, up to {MAX_SIZE} bytes a sector", field="--size")
-    tag = f"seed {arguments.seed}"
-    if shape.kind is ProofKind.WINNING_POST:
-        if arguments.sectors not in (None, 1):
-            raise UnsupportedProof("winning-post proves one sector", field="--sectors")
-        data = sample.winning_post(tag, sector=shape.sector)
-    else:
-        data = sample.window_post(tag, range(1, _count(arguments.sectors) + 1), shape.sector)
+    data = _sample(arguments.kind, f"seed {arguments.seed}", arguments.size, arguments.sectors)
     if arguments.out is None:
         sys.stdout.write(data.decode())
     else:
         write_file(arguments.out, data)
         note(f"wrote {arguments.out}")
     return Exit.OK
+
+
+def _sample(kind: ProofKind, tag: str, sector: SectorShape, sectors: int | None) -> bytes:
+    circuit_shape(kind, sector.size)
+    if sector.size > MAX_SIZE:
+        raise UnsupportedProof(f"samples are sealed in plain Python, up to {MAX_SIZE} bytes a sector", field="--size")
+    if kind is ProofKind.WINDOW_POST:
+        return sample.window_post(tag, range(1, _count(sectors) + 1), sector)
+    if sectors not in (None, 1):
+        raise UnsupportedProof(f"{kind} proves one sector", field="--sectors")
+    return _OF_ONE_SECTOR[kind](tag, sector=sector)
 
 
 def _count(sectors: int | None) -> int:

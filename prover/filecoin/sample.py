@@ -11,15 +11,43 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 
-from . import fr
+from . import c1, fr
+from .commit import commit
+from .partition_proof import write_partition_proof
 from .post import leaf_challenge
 from .sealing import SealedSector, pad, seal
-from .shapes import KIB, REGISTERED_SIZES, SECTORS, PostShape, ProofKind, SectorShape, post_shape
+from .shapes import (
+    KIB,
+    REGISTERED_SIZES,
+    SECTORS,
+    CircuitShape,
+    PorepShape,
+    PostShape,
+    ProofKind,
+    SectorShape,
+    porep_shape,
+    post_shape,
+    registered_api_version,
+    update_shape,
+)
+from .updating import prove_partition, update
 from .vanilla import SectorProof, write_sector_proof
 
 MINER = 1000
 SEAL_PROOF = 5  # StackedDrg2KiBV1_1
-_REGISTERED = {ProofKind.WINDOW_POST: 10, ProofKind.WINNING_POST: 0}  # of 2 KiB, at the newest ApiVersion
+#: the numbers of 2 KiB; of the PoSts, at the newest ApiVersion
+_REGISTERED = {
+    ProofKind.POREP: SEAL_PROOF,
+    ProofKind.SNAP: 0,
+    ProofKind.WINDOW_POST: 10,
+    ProofKind.WINNING_POST: 0,
+}
+_NAMES = {
+    ProofKind.POREP: ("POREP_SEAL_COMMIT", "NORMAL"),
+    ProofKind.SNAP: ("SNAP_DEALS_UPDATE", "NORMAL"),
+    ProofKind.WINDOW_POST: ("WINDOW_POST_PARTITION", "HIGH"),
+    ProofKind.WINNING_POST: ("WINNING_POST", "CRITICAL"),
+}
 _SMALLEST = SECTORS[2 * KIB]
 
 
@@ -29,7 +57,7 @@ def window_post(tag: str, sector_ids: Sequence[int] = (1, 2), sector: SectorShap
     randomness = canonical(f"{tag} window randomness")
     proofs = [_vanilla_proof(shape, fresh_sector(tag, number, sector), randomness) for number in sector_ids]
     label = f"wdpost-{MINER}-0-{randomness[:8].hex()}"
-    return _request(shape, label, randomness, proofs)
+    return _request(shape, label, vanillaProofs=_encoded(*proofs), randomness=_base64(randomness))
 
 
 def winning_post(tag: str, sector_id: int = 1, sector: SectorShape = _SMALLEST) -> bytes:
@@ -38,19 +66,54 @@ def winning_post(tag: str, sector_id: int = 1, sector: SectorShape = _SMALLEST) 
     randomness = canonical(f"{tag} winning randomness")
     proof = _vanilla_proof(shape, fresh_sector(tag, sector_id, sector), randomness)
     label = f"winpost-{MINER}-{randomness[:8].hex()}"
-    return _request(shape, label, randomness, [proof])
+    return _request(shape, label, vanillaProofs=_encoded(proof), randomness=_base64(randomness))
 
 
-def fresh_sector(tag: str, sector_id: int, sector: SectorShape = _SMALLEST) -> SealedSector:
+def porep_c2(tag: str, sector_id: int = 1, sector: SectorShape = _SMALLEST) -> bytes:
+    """A PoRep request in JSON over the sector with this id. Raises UnsupportedSectorSize for a size without a seal
+    proof: a C1 output must name its own."""
+    shape = porep_shape(sector.size)
+    registered = SEAL_PROOF + (REGISTERED_SIZES.index(sector.size) if sector.size in REGISTERED_SIZES else 0)
+    registered_api_version(ProofKind.POREP, sector.size, registered)
+    output = c1_output(tag, fresh_sector(tag, sector_id, sector), shape)
+    wrapped = c1.write_wrapper(c1.write_inner(output, shape, registered), sector_id, sector.size)
+    return _request(shape, f"porep-{MINER}-{sector_id}", vanillaProof=_base64(wrapped), sectorNumber=str(sector_id))
+
+
+def snap_update(tag: str, sector_id: int = 1, sector: SectorShape = _SMALLEST) -> bytes:
+    """A SnapDeals request in JSON over the sector with this id, whose data were replaced."""
+    shape = update_shape(sector.size)
+    old = fresh_sector(tag, sector_id, sector)
+    new = update(old, shape, _data(f"{tag} snap data", sector))
+    proofs = [write_partition_proof(prove_partition(new, k), shape) for k in range(shape.partitions)]
+    commitments = {"commROld": old.comm_r, "commRNew": new.comm_r, "commDNew": new.comm_d}
+    return _request(
+        shape,
+        f"snap-{MINER}-{sector_id}",
+        vanillaProofs=_encoded(*proofs),
+        sectorNumber=str(sector_id),
+        **{name: _base64(fr.to_bytes(value)) for name, value in commitments.items()},
+    )
+
+
+def fresh_sector(
+    tag: str, sector_id: int, sector: SectorShape = _SMALLEST, registered_seal_proof: int = SEAL_PROOF
+) -> SealedSector:
     """A sealed sector whose data and ticket follow from the tag and its id."""
     return seal(
         sector,
-        pad(stream(f"{tag} data {sector_id}", sector.size // 128 * 127)),
+        _data(f"{tag} data {sector_id}", sector),
         sector_id=sector_id,
         miner_id=MINER,
         ticket=canonical(f"{tag} ticket {sector_id}"),
-        registered_seal_proof=SEAL_PROOF,
+        registered_seal_proof=registered_seal_proof,
     )
+
+
+def c1_output(tag: str, sealed: SealedSector, shape: PorepShape) -> c1.C1Output:
+    """The C1 output of a fresh sector under the seed of the tag."""
+    ticket = canonical(f"{tag} ticket {sealed.sector_id}")
+    return commit(sealed, shape, seed=canonical(f"{tag} seed"), ticket=ticket)
 
 
 def canonical(name: str) -> bytes:
@@ -75,17 +138,30 @@ def _vanilla_proof(shape: PostShape, sealed: SealedSector, randomness: bytes) ->
     return write_sector_proof(proof, shape.sector)
 
 
-def _request(shape: PostShape, label: str, randomness: bytes, proofs: Sequence[bytes]) -> bytes:
-    """The request in proto3's JSON mapping."""
-    size, window = shape.sector.size, shape.kind is ProofKind.WINDOW_POST
+def _data(name: str, sector: SectorShape) -> bytes:
+    """A sector full of data, padded."""
+    return pad(stream(name, sector.size // 128 * 127))
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _encoded(*proofs: bytes) -> list[str]:
+    return [_base64(proof) for proof in proofs]
+
+
+def _request(shape: CircuitShape, label: str, **own: object) -> bytes:
+    """The request in proto3's JSON mapping, with the fields of its kind."""
+    size = shape.sector.size
+    kind, priority = _NAMES[shape.kind]
     fields: dict[str, object] = {
         "requestId": label,
-        "proofKind": "WINDOW_POST_PARTITION" if window else "WINNING_POST",
+        "proofKind": kind,
         "sectorSize": str(size),
-        "priority": "HIGH" if window else "CRITICAL",
-        "vanillaProofs": [base64.b64encode(proof).decode() for proof in proofs],
+        "priority": priority,
         "minerId": str(MINER),
-        "randomness": base64.b64encode(randomness).decode(),
+        **own,
     }
     if size in REGISTERED_SIZES:
         fields["registeredProof"] = str(_REGISTERED[shape.kind] + REGISTERED_SIZES.index(size))

@@ -7,21 +7,26 @@ from pathlib import Path
 import pytest
 
 from prover.commands.exits import Exit
-from prover.filecoin import post, request
+from prover.filecoin import partitions, request
 
 from .running import cuzk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sectors", "partitions"),
-    [(["window-post"], 2, 1), (["window-post", "--sectors", "5"], 5, 3), (["winning-post", "--size", "4KiB"], 1, 1)],
+    ("arguments", "proofs", "count"),
+    [
+        (["window-post", "--sectors", "5"], 5, 3),
+        (["winning-post", "--size", "4KiB"], 1, 1),
+        (["snap-update", "--size", "16KiB"], 2, 2),
+        (["porep-c2"], None, 1),
+    ],
 )
-def test_the_request_is_valid(arguments: list[str], sectors: int, partitions: int, tmp_path: Path) -> None:
+def test_the_request_is_valid(arguments: list[str], proofs: int | None, count: int, tmp_path: Path) -> None:
     out = tmp_path / "request.json"
     assert cuzk("sample", *arguments, "--seed", 7, "--out", out).returncode == 0
     found = request.parse_json(out.read_bytes())
-    assert len(found.vanilla_proofs) == sectors
-    assert len(post.partitions(found)) == partitions
+    assert proofs is None or len(found.vanilla_proofs) == proofs
+    assert len(partitions.partitions(found)) == count
 
 
 def test_the_seed_decides() -> None:
@@ -37,6 +42,8 @@ def test_the_seed_decides() -> None:
         (["winning-post", "--sectors", "2"], "--sectors: winning-post proves one sector"),
         (["window-post", "--size", "8MiB"], "--size: samples are sealed in plain Python, up to 32768 bytes"),
         (["window-post", "--size", "8KiB"], "no window-post circuit for 8KiB"),
+        (["snap-update", "--sectors", "2"], "--sectors: snap-update proves one sector"),
+        (["porep-c2", "--size", "16KiB"], "sector_size: there is no seal proof of 16KiB"),
     ],
 )
 def test_what_cannot_be_sealed_is_refused(arguments: list[str], text: str) -> None:

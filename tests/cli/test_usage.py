@@ -49,7 +49,7 @@ def test_help_starts_without_jax_and_numpy() -> None:
 
 @pytest.mark.parametrize("kind", ["porep-c2", "snap-update"])
 def test_kinds_to_come_say_so(kind: str) -> None:
-    run = cuzk("sample", kind, "--seed", 1)
+    run = cuzk("submit", DATA / "2k/requests" / f"{kind}.json", "--database", "postgresql:///nowhere")
     assert run.returncode == Exit.BAD_INPUT
     assert f"cuzk: error: proof_kind: {kind} is not proved yet" in run.stderr
     assert "[unsupported_proof]" in run.stderr
