@@ -5,7 +5,7 @@
 * `page`: a page of a fresh profile; the test fails if it met an error, or broke the content security policy.
 * `login(page, served, name)`; `screenshot(page, name)` writes to the folder CUZK_SCREENSHOTS, if that is set.
 
-The browser is the program that BROWSER names, or the first of BROWSERS that is found; without one the tests fail.
+The browser is the program that BROWSER names, or the first of BROWSERS that is found; without one no test runs.
 """
 
 from __future__ import annotations
@@ -61,13 +61,20 @@ class Site:
         return self.process.wait(15)
 
 
-def find_browser() -> str:
-    """The browser's program; the test fails when there is none."""
+def find_browser() -> str | None:
+    """The browser's program; None when there is none."""
     named = os.environ.get("BROWSER")
-    found = shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.fail(f"no browser ({named or ', '.join(BROWSERS)}): install the package `chromium`, or set BROWSER")
-    return found
+    return shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Without a browser the run ends here, not a quarter of an hour later."""
+    drives = any("browser" in getattr(item, "fixturenames", ()) for item in session.items)
+    if drives and not session.config.option.collectonly and find_browser() is None:
+        tried = os.environ.get("BROWSER") or ", ".join(BROWSERS)
+        pytest.exit(
+            f"no browser ({tried}): install the package `chromium`, or set BROWSER", pytest.ExitCode.USAGE_ERROR
+        )
 
 
 @contextmanager
