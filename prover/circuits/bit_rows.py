@@ -26,8 +26,8 @@ _LIMIT: Final = _MAX_COEFFICIENT * _MAX_TERMS
 #: the most weighted bits in a row: what is added before a reduction
 _MAX_WEIGHTS: Final = 1 << 12
 #: rows of a task, so that their terms stay in a core's cache
-_SMALL_ROWS: Final = 1 << 15
-_SUM_ROWS: Final = 64
+_SMALL_ROWS: Final = 1 << 14
+_SUM_ROWS: Final = 256
 
 
 class BitRows:
@@ -110,14 +110,19 @@ class _WeightedSums:
     """Rows of many weighted bits: how often each weight occurs in a row, times the weights."""
 
     def __init__(self, rows: SparseRows, coefs: NDArray[np.uint8]) -> None:
-        used, self._weight = np.unique(rows.coef, return_inverse=True)
-        self._rows = rows
+        used = np.flatnonzero(np.bincount(rows.coef, minlength=len(coefs)))
+        number = np.zeros(len(coefs), np.int64)
+        number[used] = np.arange(len(used))
+        self._indptr, self._columns = rows.indptr, rows.col
+        # where a term counts: a cell for each row of a task and each weight
+        row = np.repeat(np.arange(len(rows.indptr) - 1) % _SUM_ROWS, np.diff(rows.indptr))
+        self._cells = row * len(used) + number[rows.coef]
         self._weights: Floats = np.ascontiguousarray(FR.encode(coefs[used]).T).astype(np.float64)
         self._one = FR.encode(FR.bytes_of([1]))[:, 0].astype(np.int64)
 
     def residues(self, bits: SmallInts, threads: int) -> Residues:
         """float32[22, rows]."""
-        count = len(self._rows.indptr) - 1
+        count = len(self._indptr) - 1
         sums = np.empty((count, self._weights.shape[1]), np.float32)
 
         def work(start: int) -> None:
@@ -130,12 +135,11 @@ class _WeightedSums:
 
     def _multiplicities(self, bits: SmallInts, part: slice) -> Floats:
         """float64[rows of the part, weights]."""
-        indptr = self._rows.indptr[part.start : part.stop + 1]
-        terms = slice(indptr[0], indptr[-1])
-        rows, weights = len(indptr) - 1, len(self._weights)
-        cell = np.repeat(np.arange(rows) * weights, np.diff(indptr)) + self._weight[terms]
-        counts = np.bincount(cell, weights=bits[self._rows.col[terms]], minlength=rows * weights)
-        return counts.astype(np.float64, copy=False).reshape(rows, weights)
+        terms = slice(self._indptr[part.start], self._indptr[part.stop])
+        shape = part.stop - part.start, len(self._weights)
+        set_bits = bits[self._columns[terms]]
+        counts = np.bincount(self._cells[terms], weights=set_bits, minlength=shape[0] * shape[1])
+        return counts.astype(np.float64, copy=False).reshape(shape)
 
 
 def put(out: Residues, columns: Rows, values: Residues) -> None:

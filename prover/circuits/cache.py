@@ -79,7 +79,7 @@ def read(path: Path, identity: str) -> Matrices:
             raise CacheDamaged(f"{path}: {size} bytes, its header announces {layout.file_size}")
         file.seek(0)
         content = file.read(size)
-    if len(content) != size or sha256(content[:-_DIGEST_SIZE]).digest() != content[-_DIGEST_SIZE:]:
+    if len(content) != size or sha256(memoryview(content)[:-_DIGEST_SIZE]).digest() != content[-_DIGEST_SIZE:]:
         raise CacheDamaged(f"{path}: the checksum does not match")
     matrices = layout.matrices(content)
     _check(matrices, path)

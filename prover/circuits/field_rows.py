@@ -25,6 +25,8 @@ from prover.circuits.residues import Integers, balanced_floats, balanced_integer
 _SUM_CHUNK: Final = 1024
 #: products that are added without reduction: below 2^12 * 2^48
 _DOT_CHUNK: Final = 4096
+#: rows of one random combination: a column has one term a row, and at most one more, of which SparseMatrix sums 2^15
+_COMBINED_ROWS: Final = 1 << 14
 
 
 class FieldRows:
@@ -113,10 +115,11 @@ class _LinearRows:
         self.rows = candidates & unit & (factor == 0) & named
         self._place = np.flatnonzero(self.rows)
         self._claimed = claimed[self._place]
-        weights = _random_combination(matrices, self._place, self._claimed)
-        self._columns = np.flatnonzero([weight != 0 for weight in weights])
-        encoded = FR.encode(FR.bytes_of([weights[i] for i in self._columns]))
-        self._weights = np.ascontiguousarray(encoded.T).astype(np.int64)
+        starts = range(0, len(self._place), _COMBINED_ROWS)
+        parts = [slice(start, start + _COMBINED_ROWS) for start in starts]
+        combined = [_random_combination(matrices, self._place[part], self._claimed[part]) for part in parts]
+        self._columns = np.concatenate([columns for columns, _ in combined] or [np.zeros(0, np.int64)])
+        self._weights = np.concatenate([weights for _, weights in combined] or [np.zeros((0, 22), np.int64)])
 
     def apply(self, z: Residues, a: Residues) -> bool:
         """Fills these rows of a and returns True, or returns False because they do not hold."""
@@ -171,14 +174,22 @@ def _number_of(values: NDArray[np.uint8], wanted: int) -> int:
     return int(found[0]) if len(found) else -1
 
 
-def _random_combination(matrices: Matrices, places: NDArray[np.intp], claimed: Integers) -> list[int]:
-    """The coefficients, by column, of the sum of rho_i (L_i - v_i) over the rows at `places`."""
-    values = FR.ints_of(matrices.coefs)
-    weights = [0] * matrices.num_columns
-    indptr, columns, coefs = (array.tolist() for array in (matrices.a.indptr, matrices.a.col, matrices.a.coef))
-    for place, variable in zip(places.tolist(), claimed.tolist(), strict=True):
-        rho = secrets.randbelow(FR.p)
-        weights[variable] -= rho
-        for term in range(indptr[place], indptr[place + 1]):
-            weights[columns[term]] += rho * values[coefs[term]]
-    return [weight % FR.p for weight in weights]
+def _random_combination(matrices: Matrices, places: NDArray[np.intp], claimed: Integers) -> tuple[Integers, Integers]:
+    """The sum of rho_i (L_i - v_i) over the rows at `places`: columns, and their weights as residues int64[n, 22]."""
+    rows, count = matrices.a.take(places), len(places)
+    columns = np.concatenate([rows.col, claimed])
+    row = np.concatenate([np.repeat(np.arange(count), np.diff(rows.indptr)), np.arange(count)])
+    coef = np.concatenate([rows.coef.astype(np.int64), np.full(count, len(matrices.coefs))])
+    values = np.concatenate([matrices.coefs, FR.bytes_of([FR.p - 1])])
+    order = np.argsort(columns, kind="stable")
+    ends = np.flatnonzero(np.diff(columns[order], append=-1)) + 1
+    combined = SparseMatrix(np.concatenate([[0], ends]), row[order], coef[order], values)
+    weights = combined.product(FR.encode(_random_elements(count)))
+    return columns[order][ends - 1].astype(np.int64), np.ascontiguousarray(weights.T).astype(np.int64)
+
+
+def _random_elements(count: int) -> NDArray[np.uint8]:
+    """Secret numbers of 254 bits."""
+    elements = np.frombuffer(secrets.token_bytes(32 * count), np.uint8).reshape(count, 32).copy()
+    elements[:, 31] &= 0x3F
+    return elements

@@ -64,7 +64,7 @@ class Circuit:
 
     def assign(self, witness: Witness, threads: int = 1) -> Assignment:
         """The assignment of a witness. Raises UnsatisfiedConstraint, which names the first bad row and its place."""
-        a, b, c, wrong = self._evaluator.evaluate(np.concatenate([witness.inputs, witness.aux]), threads)
+        a, b, c, wrong = self._evaluator.evaluate(witness.columns, threads)
         if len(wrong):
             row = int(wrong[0])
             raise UnsatisfiedConstraint(row, describe_row(self.shape, row), len(wrong))

@@ -30,10 +30,20 @@ NUMBER_PATTERN = "v" * 248 + "0" + "v" * 7
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """`inputs` uint8[num_inputs, 32], ONE first, and `aux` uint8[num_aux, 32]; canonical, little-endian."""
+    """Canonical values, little-endian: `columns` uint8[num_inputs + num_aux, 32], inputs with ONE first, then aux."""
 
-    inputs: NDArray[np.uint8]
-    aux: NDArray[np.uint8]
+    columns: NDArray[np.uint8]
+    num_inputs: int
+
+    @property
+    def inputs(self) -> NDArray[np.uint8]:
+        """uint8[num_inputs, 32]."""
+        return self.columns[: self.num_inputs]
+
+    @property
+    def aux(self) -> NDArray[np.uint8]:
+        """uint8[num_aux, 32]."""
+        return self.columns[self.num_inputs :]
 
 
 @dataclass(slots=True)
@@ -106,15 +116,17 @@ class Values:
 
     def witness(self) -> Witness:
         """All values so far."""
-        aux = np.zeros((sum(map(_length, self._parts)), _SIZE), np.uint8)
+        first = len(self.inputs)
+        columns = np.zeros((first + sum(map(_length, self._parts)), _SIZE), np.uint8)
+        columns[:first] = _elements(map(_encode, self.inputs))
         traces = {trace: trace.bits(messages) for trace, messages in self._messages.items()}
-        start = 0
+        start = first
         for kind, group in groupby(self._parts, type):
             for part in _joined(group) if kind is bytes else group:
                 end = start + _length(part)
-                _fill(aux[start:end], part, traces)
+                _fill(columns[start:end], part, traces)
                 start = end
-        return Witness(_elements(map(_encode, self.inputs)), aux)
+        return Witness(columns, first)
 
 
 def _joined(parts: Iterable[bytes | Bits | _Open]) -> list[bytes]:

@@ -6,6 +6,9 @@ import random
 from dataclasses import replace
 from hashlib import sha256
 
+import numpy as np
+
+from prover.circuits.values import Witness
 from prover.filecoin import poseidon
 from prover.filecoin.post import CircuitSector, PostInstance, partitions
 from prover.filecoin.request import parse_json
@@ -17,6 +20,11 @@ from tests.circuits.vectors import POST
 def canon(name: str) -> int:
     """The published test value of a name."""
     return int.from_bytes(sha256(f"cuzk test vector {name}".encode()).digest(), "little") & ((1 << 254) - 1)
+
+
+def joined(inputs: np.ndarray, aux: np.ndarray) -> Witness:
+    """The witness of these values."""
+    return Witness(np.concatenate([inputs, aux]), len(inputs))
 
 
 def vector_instance(name: str) -> PostInstance:

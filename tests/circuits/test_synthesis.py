@@ -18,12 +18,11 @@ from prover.circuits.fallback_post import describe_row, sector_rows
 from prover.circuits.matrices import Matrices, SparseRows, matrices_of
 from prover.circuits.residues import unsatisfied
 from prover.circuits.synthesis import Circuit
-from prover.circuits.values import Witness
 from prover.circuits.witness import fallback_post_witness
 from prover.filecoin.post import PostInstance, partitions
 from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import GIB, KIB, MIB, ProofKind, post_shape, sector_shape
-from tests.circuits.instances import random_instance, vector_instance
+from tests.circuits.instances import joined, random_instance, vector_instance
 from tests.circuits.vectors import (
     DATA,
     GADGET_VECTORS,
@@ -185,7 +184,7 @@ def test_a_tampered_witness_is_refused_with_the_row_named(position: int) -> None
     aux = witness.aux.copy()
     aux[position] = FR.bytes_of([FR.ints_of(aux[position : position + 1])[0] + 2])[0]
     with pytest.raises(UnsatisfiedConstraint) as caught:
-        circuit("tiny").assign(Witness(witness.inputs, aux))
+        circuit("tiny").assign(joined(witness.inputs, aux))
     assert caught.value.place.startswith(TAMPERED[position])
 
 
@@ -195,7 +194,7 @@ def test_a_tampered_public_input_is_refused() -> None:
         inputs = witness.inputs.copy()
         inputs[position, 0] ^= 1
         with pytest.raises(UnsatisfiedConstraint) as caught:
-            circuit("tiny").assign(Witness(inputs, witness.aux))
+            circuit("tiny").assign(joined(inputs, witness.aux))
         assert caught.value.place == place
 
 
@@ -207,7 +206,7 @@ def test_every_aux_is_constrained() -> None:
         aux = witness.aux.copy()
         aux[position, 0] ^= 4
         with pytest.raises(UnsatisfiedConstraint):
-            circuit("tiny").assign(Witness(witness.inputs, aux))
+            circuit("tiny").assign(joined(witness.inputs, aux))
 
 
 def test_rows_are_described_for_trees_with_sub_and_top() -> None:
