@@ -26,6 +26,7 @@ from typing import IO
 
 import pytest
 from django.contrib.auth.hashers import make_password
+from playwright._impl._driver import compute_driver_executable
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from prover.stack.roles import OWNER, SITE
@@ -67,14 +68,21 @@ def find_browser() -> str | None:
     return shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+def missing() -> str | None:
+    """What keeps a browser from being driven here, and the package that helps; None when nothing does."""
+    if find_browser() is None:
+        return f"no browser ({os.environ.get('BROWSER') or ', '.join(BROWSERS)}): install `chromium`, or set BROWSER"
+    driver, *_ = compute_driver_executable()
+    ran = subprocess.run([driver, "--version"], capture_output=True, text=True)
+    helps = "install `libatomic1`: " if "libatomic" in ran.stderr else ""
+    return f"Playwright's driver does not start: {helps}{ran.stderr.strip()}" if ran.returncode else None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Without a browser the run ends here, not a quarter of an hour later."""
     drives = any("browser" in getattr(item, "fixturenames", ()) for item in session.items)
-    if drives and not session.config.option.collectonly and find_browser() is None:
-        tried = os.environ.get("BROWSER") or ", ".join(BROWSERS)
-        pytest.exit(
-            f"no browser ({tried}): install the package `chromium`, or set BROWSER", pytest.ExitCode.USAGE_ERROR
-        )
+    if drives and not session.config.option.collectonly and (reason := missing()):
+        pytest.exit(reason, pytest.ExitCode.USAGE_ERROR)
 
 
 @contextmanager

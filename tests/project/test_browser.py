@@ -18,7 +18,7 @@ def run(*tests: str) -> subprocess.CompletedProcess[str]:
 def test_a_run_with_browser_tests_ends_before_the_first() -> None:
     ended = run("tests/pages/test_account.py", "tests/project/test_skips.py")
     assert ended.returncode == 4
-    assert "install the package `chromium`, or set BROWSER" in ended.stdout + ended.stderr
+    assert "install `chromium`, or set BROWSER" in ended.stdout + ended.stderr
     assert "passed" not in ended.stdout
 
 
