@@ -14,11 +14,13 @@ from prover.circuits.errors import CircuitTooLarge
 from prover.circuits.fallback_post import describe_row as describe_post_row
 from prover.circuits.fallback_post import fallback_post
 from prover.circuits.matrices import Matrices, matrices_of
+from prover.circuits.porep_witness import porep_witness
+from prover.circuits.stacked_porep import stacked_porep
 from prover.circuits.update_witness import update_witness
 from prover.circuits.values import Witness
 from prover.circuits.witness import fallback_post_witness
 from prover.filecoin.errors import UnsupportedProof
-from prover.filecoin.shapes import CircuitShape, PostShape, UpdateShape
+from prover.filecoin.shapes import CircuitShape, PorepShape, PostShape, UpdateShape
 
 #: some 6 terms of 6 bytes a row, and a multiple of that while they are recorded
 MAX_RECORDED_ROWS = 1 << 24
@@ -82,5 +84,6 @@ def _describe_by_notes(shape: CircuitShape, row: int) -> str:
 
 _DEFINITIONS: Final[dict[type[CircuitShape], Definition]] = {
     PostShape: Definition(fallback_post, fallback_post_witness, describe_post_row),
+    PorepShape: Definition(stacked_porep, porep_witness, _describe_by_notes),
     UpdateShape: Definition(empty_sector_update, update_witness, _describe_by_notes),
 }

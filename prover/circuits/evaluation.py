@@ -5,6 +5,7 @@ Where most variables are bits, the rows of nothing but bits are computed on smal
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from prover.algebra.kernels import Residues
 from prover.circuits.bit_rows import BitRows, Rows, put
 from prover.circuits.field_rows import FieldRows
-from prover.circuits.matrices import Matrices, SparseRows
+from prover.circuits.matrices import Mask, Matrices, SparseRows
 from prover.circuits.residues import unsatisfied
 
 
@@ -49,13 +50,19 @@ class Evaluator:
         bits = self._bit_rows.read(z)
         if bits is None:
             # some value that should be a bit is none: such a witness is refused, but its rows are to be named
-            return _of_field(FieldRows(self._matrices), z, threads)
+            held = self._matrices.bit_mask & _are_bits(z[self._matrices.num_inputs :])
+            return Evaluator(replace(self._matrices, known_bits=held)).evaluate(z, threads)
         a, b, c = (np.empty((22, self._matrices.num_rows), np.float32) for _ in range(3))
         wrong = self._bit_rows.apply(bits, (a, b, c), threads)
         part = _of_field(self._field_rows, z[self._columns], threads)
         for out, values in zip((a, b, c), part[:3], strict=True):
             put(out, self._places, values)
         return Evaluation(a, b, c, np.union1d(wrong, self._places[part.wrong]))
+
+
+def _are_bits(values: NDArray[np.uint8]) -> Mask:
+    """Which of the elements uint8[n, 32] are 0 or 1."""
+    return (values[:, 0] <= 1) & ~values[:, 1:].any(axis=1)
 
 
 def _of_field(rows: FieldRows, z: NDArray[np.uint8], threads: int) -> Evaluation:

@@ -15,11 +15,12 @@ from prover.circuits.errors import UnsatisfiedConstraint
 from prover.circuits.evaluation import Evaluator
 from prover.circuits.matrices import Matrices
 from prover.circuits.values import Witness
+from prover.filecoin.porep import PorepInstance
 from prover.filecoin.post import PostInstance
 from prover.filecoin.shapes import CircuitShape
 from prover.filecoin.update import UpdateInstance
 
-Instance = PostInstance | UpdateInstance
+Instance = PostInstance | PorepInstance | UpdateInstance
 
 
 @dataclass(frozen=True, slots=True)
