@@ -13,7 +13,7 @@ import psutil
 
 from .config import Config, cpus
 from .errors import CuzkError
-from .filecoin.shapes import post_shapes
+from .filecoin.shapes import circuit_shapes
 
 MEMORY_NEEDED = 5 << 29  # bytes: the bound for the circuits of 2 KiB sectors, tables included
 DISK_NEEDED = 1 << 28  # bytes free, for spool and caches
@@ -74,14 +74,14 @@ def keys(config: Config) -> Findings:
     """That there are keys, and what must be known of them. The points are `keys check`'s."""
     from .groth16.store import KeyStore
 
-    known = {shape.key_name: shape.label for shape in post_shapes()}
+    known = {shape.key_name: shape.label for shape in circuit_shapes()}
     entries = KeyStore(config.srs.param_cache).entries()
     if not entries:
         yield Verdict.BAD, f"none in {config.srs.param_cache}: `cuzk keys setup` makes local ones"
     for entry in entries:
         label = known.get(entry.name, f"unknown circuit {entry.name}")
         said = [label, _gib(entry.size), "checked" if entry.digest else "not checked: `cuzk keys check`"]
-        good = entry.digest and not entry.local and entry.name in known
+        good = entry.digest and not entry.warning and entry.name in known
         yield Verdict.GOOD if good else Verdict.WARNING, ", ".join([*said, *filter(None, [entry.warning])])
 
 

@@ -45,6 +45,18 @@ def summarize(shape: CircuitShape) -> CircuitSummary:
     return _summary(shape, figures, coefs, r1cs_digest(definitions.record(shape)))
 
 
+def params_size(shape: CircuitShape) -> int:
+    """Bytes of the `.params` file of a circuit of any size."""
+    figures = _summary(shape, definitions.count(shape).counts, 0, None)
+    in_g1 = figures["len_h"] + figures["len_l"] + figures["len_a"] + figures["len_b"]
+    return vk_size(shape) + 5 * 4 + 96 * in_g1 + 192 * figures["len_b"]
+
+
+def vk_size(shape: CircuitShape) -> int:
+    """Bytes of the `.vk` file."""
+    return 868 + 96 * shape.num_inputs
+
+
 def _summary(shape: CircuitShape, figures: Counts, coefs: int, digest: Digest | None) -> CircuitSummary:
     domain = 1 << (figures.constraints + figures.inputs - 1).bit_length()
     return CircuitSummary(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import post_shapes
+from prover.filecoin.shapes import circuit_shapes
 
-from . import setup
+from . import fetch_plan, setup
 from .arguments import Parsers, add_keys
 from .exits import Exit
 from .terminal import Progress, note
@@ -19,11 +19,14 @@ from .terminal import Progress, note
 if TYPE_CHECKING:
     from prover.groth16.store import KeyEntry
 
+FOR_THE_CHAIN = "the published key, for the chain"
+
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     text = "list, check and make key files"
     commands = parsers.add_parser("keys", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
     setup.add_parser(commands)
+    fetch_plan.add_parser(commands)
     listing = commands.add_parser("list", help="the keys of a directory")
     add_keys(listing)
     listing.add_argument("--json", action="store_true", help="for scripts")
@@ -42,17 +45,19 @@ class _Listed:
     circuit: str | None
     bytes: int
     local: bool
+    origin: str
     warning: str | None
     digest: str | None
 
     @classmethod
     def of(cls, entry: KeyEntry) -> _Listed:
-        return cls(entry.name, _circuits().get(entry.name), entry.size, entry.local, entry.warning, entry.digest)
+        circuit = _circuits().get(entry.name)
+        return cls(entry.name, circuit, entry.size, entry.local, str(entry.origin), entry.warning, entry.digest)
 
     def line(self) -> str:
         checked = f"checked, {self.digest}" if self.digest else "not checked yet"
-        warning = f"; {self.warning}" if self.warning else ""
-        return f"{self.circuit or 'unknown circuit'}: {self.bytes / 2**20:.1f} MiB, {checked}{warning}\n  {self.name}"
+        circuit = self.circuit or "unknown circuit"
+        return f"{circuit}: {self.bytes / 2**20:.1f} MiB, {checked}; {self.warning or FOR_THE_CHAIN}\n  {self.name}"
 
 
 def run_list(arguments: argparse.Namespace) -> Exit:
@@ -100,10 +105,10 @@ def _check(directory: Path, name: str) -> bool:
         print(f"{name}: {error} [{error.code}]")
         return False
     progress.done()
-    print(f"{name}: good{f'; {entry.warning}' if entry.warning else ''}")
+    print(f"{name}: good; {entry.warning or FOR_THE_CHAIN}")
     return True
 
 
 def _circuits() -> dict[str, str]:
     """The circuits by the names of their keys."""
-    return {shape.key_name: shape.label for shape in post_shapes()}
+    return {shape.key_name: shape.label for shape in circuit_shapes()}

@@ -25,15 +25,16 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 def run(arguments: argparse.Namespace) -> Exit:
     from prover.filecoin.shapes import PROOF_BYTES
-    from prover.groth16.store import KeyStore
+    from prover.groth16.store import WARNINGS, KeyStore
     from prover.groth16.verifier import PreparedKey
 
     request = read_request(arguments.request)
     proof = read_file(arguments.proof, MAX_PARTITIONS * PROOF_BYTES)
     store, name = KeyStore(arguments.keys), request.shape.key_name
     key = PreparedKey(store.verifying_key(name))
-    if store.is_local(name):
-        warn("local keys: not for the chain")
+    origin = store.origin(name)
+    if WARNINGS[origin]:
+        warn(WARNINGS[origin])
     wrong = key.verify_partitions(public_inputs(request), proof)
     if wrong:
         print(f"NOT VALID: {', '.join(f'P{request.partition_index + number}' for number in wrong)}")

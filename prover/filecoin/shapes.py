@@ -7,7 +7,8 @@ filecoin-proofs-api 19.1.0 (registered proofs).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -417,6 +418,14 @@ def _check_registered(kind: ProofKind, size: int, number: int, firsts: Iterable[
         wanted = " or ".join(map(str, numbers))
         text = f"{kind} of {SECTORS[size].name} is registered as {wanted}, not {number}"
         raise RegisteredProofMismatch(text, field="registered_proof")
+
+
+def circuit_shapes() -> Iterator[CircuitShape]:
+    """Every circuit that the Filecoin stack has a configuration for."""
+    for kind in ProofKind:
+        for size in SECTORS:
+            with suppress(UnsupportedSectorSize):
+                yield circuit_shape(kind, size)
 
 
 def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:

@@ -2,7 +2,8 @@
 
 A key NAME is NAME.params, NAME.vk and NAME.meta. Two files of our own lie beside them: NAME.local marks a key that was
 made here (good for tests and test networks, never for the chain), and NAME.checked records that every point of the
-file with this digest was checked, so that it's done once.
+file with this digest was checked, so that it's done once. A key is one for the chain when its verifying key is the
+published one; then its NAME.params must be the published one too.
 """
 
 from __future__ import annotations
@@ -15,16 +16,31 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from prover.filecoin.published import Manifest, file_digest, published
 from prover.groth16.errors import KeyExists, KeyFileDamaged, KeyNotFound, KeyWriteFailed
 from prover.groth16.keys import Parameters, VerifyingKey
 
 LOCAL_WARNING = "local keys: not for the chain"
+UNKNOWN_WARNING = "not the published keys: not for the chain"
 _PREFIX = "v28-"
-_MAX_VK_BYTES = 1 << 20
+_MAX_VK_BYTES = 1 << 23  # that of WindowPoSt over 32 GiB sectors has 2.5 MB
 _MAX_SIDECAR_BYTES = 1 << 16
+
+
+class Origin(StrEnum):
+    """Where a key comes from, as far as its verifying key tells."""
+
+    PUBLISHED = "published"  # for the chain
+    LOCAL = "local"  # made here
+    UNKNOWN = "unknown"
+
+
+#: what must be said of keys that are not for the chain
+WARNINGS: dict[Origin, str] = {Origin.PUBLISHED: "", Origin.LOCAL: LOCAL_WARNING, Origin.UNKNOWN: UNKNOWN_WARNING}
 
 
 @dataclass(frozen=True)
@@ -34,21 +50,28 @@ class KeyEntry:
     name: str
     path: Path
     size: int  # bytes
-    local: bool
+    origin: Origin
     digest: str | None  # of the file that was checked; None when none was
     checked_at: float | None  # seconds since the epoch
 
     @property
+    def local(self) -> bool:
+        """Whether the key was made here."""
+        return self.origin is Origin.LOCAL
+
+    @property
     def warning(self) -> str | None:
-        """What must be said wherever this key is shown or used."""
-        return LOCAL_WARNING if self.local else None
+        """What must be said wherever this key is shown or used; nothing of a key for the chain."""
+        return WARNINGS[self.origin] or None
 
 
 class KeyStore:
     """The keys in one directory (FIL_PROOFS_PARAMETER_CACHE of the Filecoin stack)."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, manifest: Manifest | None = None) -> None:
+        """`manifest`: the published files; those of the Filecoin network when there is none."""
         self.directory = directory
+        self._manifest = published() if manifest is None else manifest
 
     def path(self, name: str, suffix: str) -> Path:
         """The file of the key `name` ("v28-...", without suffix) with `suffix` params, vk, meta, local or checked."""
@@ -72,7 +95,7 @@ class KeyStore:
             name=name,
             path=path,
             size=path.stat().st_size,
-            local=self.is_local(name, record),
+            origin=self.origin(name, record),
             digest=record.get("digest"),
             checked_at=record.get("checked_at"),
         )
@@ -83,11 +106,25 @@ class KeyStore:
         checked = (record or {}).get("digest")
         return marker.exists() and checked in (None, _read_json(marker).get("digest"))
 
+    def origin(self, name: str, record: dict[str, Any] | None = None) -> Origin:
+        """Where the key comes from: made here, or with the published verifying key, or neither."""
+        if self.is_local(name, record):
+            return Origin.LOCAL
+        known = self._manifest.get(f"{name}.vk")
+        try:
+            found = known and file_digest(self.verifying_key(name).to_bytes()) == known.digest
+        except (KeyFileDamaged, KeyNotFound):
+            return Origin.UNKNOWN
+        return Origin.PUBLISHED if found else Origin.UNKNOWN
+
     def verifying_key(self, name: str) -> VerifyingKey:
         """Read NAME.vk, or else the head of NAME.params. Its points are checked when it's prepared."""
         path = self.path(name, "vk")
         if not path.is_file():
-            return Parameters.open(self.find(name).path).vk
+            parameters = self.path(name, "params")
+            if not parameters.is_file():
+                raise KeyNotFound(f"{parameters.name} is not in {self.directory}")
+            return Parameters.open(parameters).vk
         if path.stat().st_size > _MAX_VK_BYTES:
             raise KeyFileDamaged(f"larger than {_MAX_VK_BYTES} bytes", field=path.name)
         return VerifyingKey.parse(path.read_bytes())
@@ -98,12 +135,16 @@ class KeyStore:
         KeyFileDamaged when the file isn't the one that the record speaks of, naming the sections that changed, and
         when the `.vk` beside it differs. `progress` gets the fraction of the points checked.
         """
-        parameters = Parameters.open(self.find(name).path)
+        entry = self.find(name)
+        parameters = Parameters.open(entry.path)
         self._compare_vk(name, parameters)
         record = _read_json(self.path(name, "checked"))
         if not record:
             self.check(name, progress)
-        elif record.get("digest") != parameters.digest():
+            return parameters
+        digest = parameters.digest()
+        self._compare_published(entry, digest)
+        if record.get("digest") != digest:
             changed = [k for k, v in parameters.section_digests().items() if record.get("sections", {}).get(k) != v]
             raise KeyFileDamaged(
                 f"{parameters.path} has changed since it was checked; if that's meant, run `cuzk keys check`",
@@ -113,11 +154,14 @@ class KeyStore:
 
     def check(self, name: str, progress: Callable[[float], None] | None = None) -> KeyEntry:
         """Check every point of the key whatever the record says, and record it. Raises KeyFileDamaged."""
-        parameters = Parameters.open(self.find(name).path)
+        entry = self.find(name)
+        parameters = Parameters.open(entry.path)
         self._compare_vk(name, parameters)
         parameters.check(_fraction(parameters.point_count(), progress) if progress else None)
+        digest = parameters.digest()
+        self._compare_published(entry, digest)
         with contextlib.suppress(KeyWriteFailed):  # a directory that others own: the check is made again next time
-            _write(self.path(name, "checked"), [_record(parameters)])
+            _write(self.path(name, "checked"), [_record(parameters, digest)])
         return self.find(name)
 
     def add(self, name: str, parameters: Parameters, sector_size: int, known_scalars: bool) -> KeyEntry:
@@ -130,7 +174,7 @@ class KeyStore:
         _write(self.path(name, "local"), [_marker(parameters, known_scalars)])
         _write(self.path(name, "vk"), [parameters.vk.to_bytes()])
         _write(self.path(name, "meta"), [json.dumps({"sector_size": sector_size}).encode()])
-        _write(self.path(name, "checked"), [_record(parameters)])
+        _write(self.path(name, "checked"), [_record(parameters, parameters.digest())])
         _write(self.path(name, "params"), parameters.chunks(), keep_existing=True)
         return self.find(name)
 
@@ -144,6 +188,13 @@ class KeyStore:
         if self.verifying_key(name).to_bytes() != parameters.vk.to_bytes():
             raise KeyFileDamaged("the .vk file is of another key than the .params file", field=f"{name}.vk")
 
+    def _compare_published(self, entry: KeyEntry, digest: str) -> None:
+        """A published verifying key with other parameters behind it: a file that was damaged on its way."""
+        known = self._manifest.get(entry.path.name)
+        if entry.origin is Origin.PUBLISHED and known and digest != known.digest:
+            text = f"the digest is {digest}, that of the published file {known.digest}"
+            raise KeyFileDamaged(text, field=entry.path.name)
+
 
 def _marker(parameters: Parameters, known_scalars: bool) -> bytes:
     marker = {
@@ -155,9 +206,9 @@ def _marker(parameters: Parameters, known_scalars: bool) -> bytes:
     return json.dumps(marker).encode()
 
 
-def _record(parameters: Parameters) -> bytes:
+def _record(parameters: Parameters, digest: str) -> bytes:
     record = {
-        "digest": parameters.digest(),
+        "digest": digest,
         "size": parameters.size,
         "sections": parameters.section_digests(),
         "points": parameters.point_count(),

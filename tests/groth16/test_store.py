@@ -8,14 +8,17 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from prover.filecoin.published import Manifest, PublishedFile, file_digest
 from prover.groth16 import store
 from prover.groth16.errors import KeyExists, KeyFileDamaged, KeyNotFound, KeyWriteFailed
 from prover.groth16.keys import Parameters
-from prover.groth16.store import LOCAL_WARNING, KeyStore
+from prover.groth16.store import LOCAL_WARNING, UNKNOWN_WARNING, KeyStore, Origin
 from tests.groth16.vectors import DATA, verifying_key
 
 TINY = DATA / "2k" / "tiny.params"
@@ -61,10 +64,65 @@ def test_a_foreign_key_is_checked_once_and_recorded(keys: KeyStore) -> None:
     parameters = keys.open(NAME, seen.append)
     assert seen and seen == sorted(seen) and seen[-1] <= 1
     entry = keys.find(NAME)
-    assert (entry.digest, entry.local, entry.warning) == (parameters.digest(), False, None)
+    assert (entry.digest, entry.local, entry.warning) == (parameters.digest(), False, UNKNOWN_WARNING)
     seen.clear()
     keys.open(NAME, seen.append)
     assert seen == []
+
+
+class TestPublished:
+    """A store for which the tiny key is a published one."""
+
+    @staticmethod
+    def manifest(params: str | None = None) -> Manifest:
+        files = {
+            "params": params or file_digest(TINY.read_bytes()),
+            "vk": file_digest((DATA / "2k/tiny.vk").read_bytes()),
+        }
+        return {f"{NAME}.{end}": PublishedFile(f"{NAME}.{end}", "", digest, 2048) for end, digest in files.items()}
+
+    def test_is_for_the_chain(self, keys: KeyStore) -> None:
+        known = KeyStore(keys.directory, self.manifest())
+        assert known.find(NAME).origin is Origin.PUBLISHED  # by its verifying key, before its points are looked at
+        known.open(NAME)
+        assert (known.find(NAME).origin, known.find(NAME).warning) == (Origin.PUBLISHED, None)
+
+    def test_without_a_vk_file(self, keys: KeyStore) -> None:
+        keys.path(NAME, "vk").unlink()
+        assert KeyStore(keys.directory, self.manifest()).find(NAME).origin is Origin.PUBLISHED
+
+    def test_other_parameters_behind_its_verifying_key_are_damaged(self, keys: KeyStore) -> None:
+        known = KeyStore(keys.directory, self.manifest(params="0" * 32))
+        for use in (known.check, known.open):
+            with pytest.raises(KeyFileDamaged, match=f"the published file {'0' * 32}") as caught:
+                use(NAME)
+            assert caught.value.field == f"{NAME}.params"
+        assert not keys.path(NAME, "checked").exists()
+
+    def test_a_record_of_before_does_not_help(self, keys: KeyStore) -> None:
+        keys.open(NAME)
+        with pytest.raises(KeyFileDamaged, match="the published file"):
+            KeyStore(keys.directory, self.manifest(params="0" * 32)).open(NAME)
+
+    def test_another_verifying_key_under_its_name_is_unknown(self, keys: KeyStore) -> None:
+        files = {f"{NAME}.vk": PublishedFile(f"{NAME}.vk", "", "0" * 32, 2048)}
+        entry = KeyStore(keys.directory, files).find(NAME)
+        assert (entry.origin, entry.warning) == (Origin.UNKNOWN, UNKNOWN_WARNING)
+
+    def test_a_marker_counts_more(self, tmp_path: Path) -> None:
+        added(tmp_path)
+        assert KeyStore(tmp_path, self.manifest()).find(NAME).warning == LOCAL_WARNING
+
+    def test_a_damaged_verifying_key_is_listed_all_the_same(self, keys: KeyStore) -> None:
+        keys.path(NAME, "vk").write_bytes(b"x")
+        (entry,) = KeyStore(keys.directory, self.manifest()).entries()
+        assert entry.origin is Origin.UNKNOWN
+
+
+def test_the_verifying_key_of_the_largest_circuit_is_read(tmp_path: Path) -> None:
+    ic = np.frombuffer(bytes(verifying_key("tiny").ic[0]) * (1 + 2349 * 11), dtype=np.uint8).reshape(-1, 96)
+    (tmp_path / f"{NAME}.vk").write_bytes(replace(verifying_key("tiny"), ic=ic).to_bytes())
+    assert KeyStore(tmp_path).verifying_key(NAME).num_inputs == 25_840
 
 
 def test_the_digest_is_that_of_parameters_json(keys: KeyStore) -> None:
