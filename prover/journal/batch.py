@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ from prover.states import Entity, Transition
 from .errors import SessionLost
 from .mirror import Mirror, Written
 from .records import Anomaly, Delivery, Proof, Record, Sample
-from .text import copy_text, json_text, timestamp
+from .text import MAX_TIME, copy_text, json_text, timestamp
 
 log = structlog.get_logger(__name__)
 
 LIVE = ("", "starting", "online")
+DAMAGED = "record_damaged"  # the mark of a line that could not be read back
 MAX_LATE = 1000  # refused moves of a batch of a lost session that are kept one by one; the log counts the rest
 
 _COPY = """COPY transition (session_id, seq, at, mono_ns, entity, entity_id, old, new, job, partition, attempt_no,
@@ -130,7 +132,7 @@ def _without_stale(
         if t.job is not None and t.job not in held:
             words = (t.entity.value, t.entity_id, t.old, t.new)
             anomalies.append(Anomaly(-t.seq, t.at_us, "stale_lease", *words, {"job": t.job}))
-            t = placeholder(t, "stale_lease")
+            t = placeholder(session, t, "stale_lease")
         elif t.entity is Entity.JOB and t.new in ("queued", "held"):
             held.discard(t.entity_id)
         result.append(t)
@@ -198,9 +200,19 @@ def _store_anomalies(cursor: psycopg.Cursor[Any], session: str, anomalies: Seque
         cursor.execute(_ANOMALY, {"session": session, "rows": json_text(rows)})
 
 
-def placeholder(damaged: Transition, reason: str = "record_damaged") -> Transition:
-    """What stands in the log for a record that was lost, or that may not be written: numbers stay dense."""
+def placeholder(session: str, near: Transition, reason: str, seq: int | None = None) -> Transition:
+    """What stands in the log for a record that was lost, or that may not be written: numbers stay dense.
+
+    It has the time of `near`, the record itself or one beside it, and nothing else of it: that may be what is refused.
+    """
+    at_us = near.at_us if 0 <= near.at_us < MAX_TIME else now_us()
+    mono_ns = near.mono_ns if 0 <= near.mono_ns < 1 << 63 else 0
+    number = near.seq if seq is None else seq
     return Transition(
-        damaged.session, damaged.seq, damaged.at_us, damaged.mono_ns, Entity.SESSION, damaged.session,
-        "online", "online", reason=reason,
+        session, number, at_us, mono_ns, Entity.SESSION, session, "online", "online", reason=reason
     )  # fmt: skip
+
+
+def now_us() -> int:
+    """This machine's time, for what has no time of its own."""
+    return time.time_ns() // 1000

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from prover.errors import CuzkError, RequestConflict
 
-__all__ = ["DatabaseAway", "DatabaseFull", "ProverNameTaken", "RequestConflict", "SessionLost", "SpoolFull"]
+__all__ = [
+    "DatabaseAway", "DatabaseFull", "ProverNameTaken", "RecordDamaged", "RecordRefused", "RequestConflict",
+    "SessionLost", "SpoolFull",
+]  # fmt: skip
 
 
 class DatabaseAway(CuzkError):
@@ -37,3 +40,15 @@ class SpoolFull(CuzkError):
 
     code = "spool_full"
     retryable = True
+
+
+class RecordRefused(CuzkError):
+    """The database refuses a record of the journal; it is kept in SESSION.refused beside the spool."""
+
+    code = "record_refused"
+
+
+class RecordDamaged(CuzkError):
+    """A line of a spool cannot be read back; it is kept in SESSION.refused beside the spool."""
+
+    code = "record_damaged"

@@ -10,6 +10,8 @@ from typing import Any
 
 from prover.states import Refused, Transition
 
+from .text import MAX_TIME
+
 MAX_PROOF = 1 << 20  # bytes of one delivery: 192 for each of at most some thousand partitions
 
 
@@ -89,28 +91,66 @@ def from_json(value: object) -> Record:
     try:
         match kind:
             case "transition":
-                return Transition.from_row(fields)
+                return _transition(fields)
             case "proof":
                 job, partition, attempt_no, proof, at_us = fields
-                return Proof(str(job), int(partition), int(attempt_no), _bytes(proof), int(at_us))
+                return Proof(_str(job), _int(partition), _int(attempt_no), _bytes(proof), _time(at_us))
             case "delivery":
                 job, proof, at_us = fields
-                return Delivery(str(job), _bytes(proof), int(at_us))
+                return Delivery(_str(job), _bytes(proof), _time(at_us))
             case "anomaly":
-                return Anomaly(*fields)
+                number, at_us, code, entity, entity_id, old, new, detail = fields
+                words = (_str(code), _str(entity), _str(entity_id), _str(old), _str(new))
+                return Anomaly(None if number is None else _int(number), _time(at_us), *words, _object(detail))
             case "sample":
-                return Sample(*fields)
+                at_us, gauges = fields
+                return Sample(_time(at_us), _object(gauges))
     except (TypeError, binascii.Error) as error:
         raise ValueError(f"not a {kind}: {error}") from error
     raise ValueError(f"{kind!r} is no kind of record")
+
+
+def _transition(fields: list[Any]) -> Transition:
+    t = Transition.from_row(fields)
+    _time(t.at_us)
+    for number in (t.seq, t.mono_ns, t.partition or 0, t.attempt_no or 0):
+        _int(number)
+    for text in (t.session, t.entity_id, t.old, t.new, t.job or "", t.worker or "", t.reason or ""):
+        _str(text)
+    _object(t.detail)
+    return t
+
+
+def _int(value: object) -> int:
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{str(value)[:40]!r} is no integer of 64 bits")
+    return value
+
+
+def _time(value: object) -> int:
+    if not 0 <= _int(value) < MAX_TIME:
+        raise ValueError(f"{value} is beyond the calendar")
+    return _int(value)
+
+
+def _str(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{str(value)[:40]!r} is no text")
+    return value
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{str(value)[:40]!r} is no JSON object")
+    return value
 
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _bytes(text: str) -> bytes:
-    data = base64.b64decode(text, validate=True)
+def _bytes(text: object) -> bytes:
+    data = base64.b64decode(_str(text), validate=True)
     if len(data) > MAX_PROOF:
         raise ValueError(f"a proof of {len(data)} bytes is larger than {MAX_PROOF}")
     return data

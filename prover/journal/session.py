@@ -14,11 +14,10 @@ import psutil
 import psycopg
 import structlog
 
-from . import batch, spool
-from .connection import is_away
-from .errors import DatabaseAway, ProverNameTaken, SessionLost
-from .mirror import Mirror
-from .writer import MAX_BATCH, chunks, fill_holes
+from . import spool
+from .aside import Aside
+from .errors import ProverNameTaken
+from .ledger import MAX_BATCH, Ledger, chunks, fill_holes
 
 WAIT = 30.0  # seconds for the lease of a predecessor that may be alive to run out
 
@@ -101,43 +100,33 @@ def recover(connection: psycopg.Connection, folder: Path) -> None:
     """Bring what the spools of dead sessions hold into the database, before their sessions are ended.
 
     When a session is current still, its states are written as its own writer would have; else its proofs are kept and
-    its states logged. A file that is no spool is set aside.
+    its states logged. A record that is refused is set aside alone; a file that is no spool is set aside whole. Raises
+    psycopg's errors of a database in trouble, and then the spool stays as it is.
     """
     for path in spool.left_behind(folder):
-        try:
-            _recover_file(connection, path)
-        except psycopg.Error as error:
-            if is_away(error):
-                raise DatabaseAway(str(error)) from error
-            _set_aside(path, error)
-        except (ValueError, OverflowError, TypeError) as error:
-            _set_aside(path, error)
+        session = spool.owner(path)
+        if session is None or not _is_known(connection, session):
+            _set_aside(path)
+        else:
+            _recover_file(connection, path, session)
 
 
-def _recover_file(connection: psycopg.Connection, path: Path) -> None:
-    content = spool.read(path)
-    if content.session is None or not _is_known(connection, content.session):
-        _set_aside(path, ValueError("no spool of a session that this database knows"))
-        return
-    late = _replay(connection, content)
-    log.warning("spool recovered", session=content.session, late=late, damaged=content.damaged, file=str(path))
-    path.unlink()
+def _recover_file(connection: psycopg.Connection, path: Path, session: str) -> None:
+    aside = Aside(path.parent, session)
+    ledger = Ledger(session, aside)
+    ledger.reconnect(connection)
+    content = spool.read(path, aside.keep_line)
+    for records in chunks(fill_holes(session, content.records, ledger.head), MAX_BATCH):
+        ledger.write(connection, records)
+    if aside.flush():
+        log.warning("spool recovered", session=session, late=ledger.late, damaged=content.damaged, file=str(path))
+        path.unlink()
+    else:
+        log.error("spool recovered, but kept: what was refused could not be set aside", file=str(path))
 
 
-def _replay(connection: psycopg.Connection, content: spool.Content) -> int:
-    """Returns how many states came too late."""
-    session = str(content.session)
-    mirror, head, late = Mirror(session), _head(connection, session), 0
-    for records in chunks(fill_holes(content.records, head), MAX_BATCH):
-        try:
-            head = batch.write(connection, mirror, head, records)
-        except SessionLost:
-            late += batch.write_facts(connection, session, records, "session ended before its spool was read")
-    return late
-
-
-def _set_aside(path: Path, error: Exception) -> None:
-    log.error("spool cannot be read; set aside", file=str(path), error=str(error))
+def _set_aside(path: Path) -> None:
+    log.error("no spool of a session that this database knows; set aside", file=str(path))
     path.rename(path.with_suffix(".unreadable"))
 
 
@@ -147,8 +136,3 @@ def _is_known(connection: psycopg.Connection, session: str) -> bool:
     except ValueError:
         return False
     return connection.execute("SELECT 1 FROM session WHERE id = %s", [session]).fetchone() is not None
-
-
-def _head(connection: psycopg.Connection, session: str) -> int:
-    row = connection.execute("SELECT head_seq FROM session WHERE id = %s", [session]).fetchone()
-    return int(row[0]) if row else 0

@@ -11,10 +11,12 @@ import fcntl
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from prover.states import Transition
 
 from .errors import SpoolFull
 from .records import Record, from_json, to_json
@@ -40,7 +42,10 @@ class Spool:
         return self._size == 0
 
     def append(self, records: Iterable[Record]) -> None:
-        """Keep records; when this returns they are on disk. Raises SpoolFull, and then none of them is kept."""
+        """Keep records; when this returns they are on disk. Raises SpoolFull, and then none of them is kept.
+
+        Raises ValueError, TypeError or RecursionError for what has no form in the spool.
+        """
         data = b"".join(_line(to_json(record)) for record in records)
         try:
             self._write(data)
@@ -50,10 +55,10 @@ class Spool:
                 raise SpoolFull(f"{self.path}: {error.strerror}") from error
             raise
 
-    def read(self) -> Iterator[Record]:
+    def read(self, on_damage: OnDamage | None = None) -> Iterator[Record]:
         """What is kept, in order."""
         if not self.empty:
-            yield from read(self.path).records
+            yield from read(self.path, on_damage).records
 
     def clear(self) -> None:
         """Forget what the database has confirmed."""
@@ -95,17 +100,30 @@ class Content:
     damaged: int = 0
 
 
-def read(path: Path) -> Content:
+#: takes a line that is no record, its JSON (None when it has none), and what is wrong with it
+OnDamage = Callable[[bytes, object, Exception], None]
+
+
+def read(path: Path, on_damage: OnDamage | None = None) -> Content:
     """Open a file left by any session. Nothing in it is trusted: `session` is None when it does not begin as one."""
     file = open(path, "rb")  # closed by the generator
     first = _parse(file.readline(MAX_LINE))
     match first:
         case ["session", str(session)]:
             content = Content(session, iter(()))
-            content.records = _records(file, content)
+            content.records = _records(file, content, on_damage)
             return content
     file.close()
     return Content(None, iter(()), damaged=1)
+
+
+def owner(path: Path) -> str | None:
+    """Whose spool a file says it is; None when it is no spool."""
+    with open(path, "rb") as file:
+        match _parse(file.readline(MAX_LINE)):
+            case ["session", str(session)]:
+                return session
+    return None
 
 
 def left_behind(folder: Path) -> list[Path]:
@@ -122,23 +140,27 @@ def _is_held(path: Path) -> bool:
         return False
 
 
-def _records(file: BinaryIO, content: Content) -> Iterator[Record]:
+def _records(file: BinaryIO, content: Content, on_damage: OnDamage | None) -> Iterator[Record]:
     with file:
         while line := file.readline(MAX_LINE):
             if not line.endswith(b"\n") and len(line) < MAX_LINE:
                 return  # torn by the end of its writer
-            record = _record(line)
-            if record is None:
+            value = _parse(line)
+            try:
+                yield _record(value, content.session)
+            except ValueError as error:
                 content.damaged += 1
-            else:
-                yield record
+                if on_damage is not None:
+                    on_damage(line, value, error)
 
 
-def _record(line: bytes) -> Record | None:
-    try:
-        return from_json(_parse(line))
-    except ValueError:
-        return None
+def _record(value: object, session: str | None) -> Record:
+    if value is None:
+        raise ValueError("length or checksum is wrong")
+    record = from_json(value)
+    if isinstance(record, Transition) and record.session != session:
+        raise ValueError(f"a move of another session: {record.session!r}")
+    return record
 
 
 def _parse(line: bytes) -> object:
@@ -155,6 +177,8 @@ def _parse(line: bytes) -> object:
 
 def _line(value: object) -> bytes:
     text = json_text(value).encode()
+    if len(text) > MAX_LINE - 30:
+        raise ValueError(f"a record of {len(text)} bytes would not be read back")
     return b"%x %x %s\n" % (len(text), zlib.crc32(text), text)
 
 

@@ -10,23 +10,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Callable
+from itertools import count
 
 import psycopg
 import structlog
 
 from prover.states import Refused, Transition
 
-from . import batch
+from .aside import Aside, is_refusal
 from .connection import connect, is_away, is_full
 from .errors import SessionLost, SpoolFull
-from .mirror import Mirror
+from .ledger import MAX_BATCH, Ledger, chunks, fill_holes
 from .records import Anomaly, Record
 from .spool import Spool
 
 INTERVAL = 0.025  # seconds between batches
-MAX_BATCH = 4000  # records in one transaction
 MAX_QUEUE = 200_000  # records in memory; more, and nothing new is claimed
 RETRY_MIN, RETRY_MAX = 0.25, 2.0  # seconds between attempts to reach the database
 
@@ -42,17 +41,16 @@ class Writer:
         """`head`: where the session's log stands. `on_lost` is called once, from the writer's thread."""
         self.dsn = dsn
         self.session = session
-        self.lost: str | None = None  # why the session is not current any more
         self._on_lost = on_lost
         self._spool = spool
-        self._head = head
-        self._mirror = Mirror(session)
+        self._aside = Aside(spool.path.parent, session)
+        self._ledger = Ledger(session, self._aside, head=head, on_lost=self._lose)
         self._queue: deque[Record] = deque()
         self._pending: list[Record] = []  # taken from the queue; in neither database nor spool
         self._connection: psycopg.Connection | None = None
         self._retry_at, self._retry_s = 0.0, RETRY_MIN
         self._trouble: str | None = None  # of the database
-        self._spool_full = False
+        self._spool_full = False  # the disk refuses
         self._anomalies = count(1)
         self._wake, self._stop, self._idle = threading.Event(), threading.Event(), threading.Event()
         self._idle.set()
@@ -72,6 +70,11 @@ class Writer:
             self._wake.set()
 
     @property
+    def lost(self) -> str | None:
+        """Why the session is not current any more; None while it is."""
+        return self._ledger.lost
+
+    @property
     def trouble(self) -> str | None:
         """None; or why nothing new should be claimed.
 
@@ -85,7 +88,7 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Records that the database has not confirmed; those in the spool count as one more."""
+        """Records that the database has not confirmed; those in the spool count as one."""
         return len(self._queue) + len(self._pending) + (not self._spool.empty)
 
     def flush(self, timeout_s: float) -> bool:
@@ -98,7 +101,7 @@ class Writer:
         self._stop.set()
         self._wake.set()
         self._thread.join(timeout_s + 30)
-        return not self._queue and not self._pending
+        return not self._queue and not self._pending and self._aside.empty
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -120,7 +123,7 @@ class Writer:
         except Exception as error:
             log.exception("journal cannot write", session=self.session)
             self._disconnect("database_away", error)
-        if self._pending or self._queue:
+        if self._pending or self._queue or not self._aside.empty:
             self._wake.set()
         elif self._spool.empty:
             self._idle.set()
@@ -131,15 +134,16 @@ class Writer:
         if self._connection is None and not self._connect():
             self._keep()
             return
+        assert self._connection is not None
         try:
-            self._replay()
+            self._replay(self._connection)
             while self._take():
-                self._write(self._pending)
+                self._ledger.write(self._connection, self._pending)
                 self._pending = []
             self._set_trouble(None)
-            self._spool_full = False
+            self._set_spool_full(None if self._aside.flush() else SpoolFull(str(self._aside.path)))
         except psycopg.Error as error:
-            if not is_away(error) and self._connection is not None and not self._connection.broken:
+            if not is_away(error) and not self._connection.broken:
                 raise
             self._disconnect("database_full" if is_full(error) else "database_away", error)
             self._keep()
@@ -154,59 +158,48 @@ class Writer:
         """Put everything that waits into the spool."""
         try:
             while self._take():
-                self._spool.append(self._pending)
+                self._append(self._pending)
                 self._pending = []
         except SpoolFull as error:
-            if not self._spool_full:
-                log.error("journal's spool is full", error=str(error), session=self.session, waiting=self.waiting)
-            self._spool_full = True
+            self._set_spool_full(error)
         else:
-            self._spool_full = False
+            self._set_spool_full(None if self._aside.flush() else SpoolFull(str(self._aside.path)))
 
-    def _replay(self) -> None:
+    def _append(self, records: list[Record]) -> None:
+        """Spool records; one that has no form there is set aside."""
+        try:
+            self._spool.append(records)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            if len(records) > 1:
+                self._append_one_by_one()
+            else:
+                self._aside.keep(records[0], error)
+
+    def _append_one_by_one(self) -> None:
+        while self._pending:
+            self._append(self._pending[:1])
+            del self._pending[0]
+
+    def _set_spool_full(self, error: SpoolFull | None) -> None:
+        if error is not None and not self._spool_full:
+            log.error("journal's spool is full", error=str(error), session=self.session, waiting=self.waiting)
+        self._spool_full = error is not None
+
+    def _replay(self, connection: psycopg.Connection) -> None:
         if self._spool.empty:
             return
-        for records in chunks(fill_holes(self._spool.read(), self._head), MAX_BATCH):
-            self._write(records)
+        kept = fill_holes(self.session, self._spool.read(self._aside.keep_line), self._ledger.head)
+        for records in chunks(kept, MAX_BATCH):
+            self._ledger.write(connection, records)
         self._spool.clear()
-        log.info("journal replayed its spool", session=self.session, head=self._head)
+        log.info("journal replayed its spool", session=self.session, head=self._ledger.head)
 
-    def _write(self, records: Sequence[Record]) -> None:
-        assert self._connection is not None
-        if self.lost:
-            batch.write_facts(self._connection, self.session, records, self.lost)
-            return
-        try:
-            self._head = batch.write(self._connection, self._mirror, self._head, records)
-        except batch.HeadMoved as moved:
-            self._head = moved.head
-            self._write(records)
-        except psycopg.errors.UniqueViolation:  # a commit that we believed lost
-            self._head = self._read_head(self._connection)
-            self._head = batch.write(self._connection, self._mirror, self._head, records)
-        except SessionLost as error:
-            self._lose(str(error), records)
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
-            self._split(records, error)
-
-    def _split(self, records: Sequence[Record], error: psycopg.Error) -> None:
-        """Find the record that the database refuses, so that it alone is replaced by a mark in the log."""
-        if len(records) > 1:
-            middle = len(records) // 2
-            self._write(records[:middle])
-            self._write(records[middle:])
-            return
-        log.error("the database refuses a record", session=self.session, record=repr(records[0]), error=str(error))
-        if isinstance(records[0], Transition) and records[0].reason not in ("record_damaged", "stale_lease"):
-            self._write([batch.placeholder(records[0])])
-
-    def _lose(self, reason: str, records: Sequence[Record]) -> None:
-        assert self._connection is not None
-        self.lost = reason
+    def _lose(self, reason: str) -> None:
         log.error("session lost", session=self.session, reason=reason)
         if self._on_lost is not None:
             self._on_lost(reason)
-        batch.write_facts(self._connection, self.session, records, reason)
 
     # -- the connection --------------------------------------------------------------------------------------------
 
@@ -215,17 +208,12 @@ class Writer:
             return False
         try:
             self._connection = connect(self.dsn, "cuzk journal")
-            self._mirror = Mirror(self.session)  # a commit that failed may have succeeded: read the rows again
-            self._head = self._read_head(self._connection)
+            self._ledger.reconnect(self._connection)
         except psycopg.Error as error:
             self._disconnect("database_away", error)
             return False
         self._retry_s = RETRY_MIN
         return True
-
-    def _read_head(self, connection: psycopg.Connection) -> int:
-        row = connection.execute("SELECT head_seq FROM session WHERE id = %s", [self.session]).fetchone()
-        return row[0] if row else self._head
 
     def _disconnect(self, trouble: str, error: BaseException) -> None:
         if self._connection is not None:
@@ -242,23 +230,3 @@ class Writer:
             else:
                 log.info("journal writes again", session=self.session)
         self._trouble = trouble
-
-
-def chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
-    """Lists of at most `size`."""
-    while chunk := list(islice(records, size)):
-        yield chunk
-
-
-def fill_holes(records: Iterator[Record], head: int) -> Iterator[Record]:
-    """The same records, and where numbers are missing (a damaged line) placeholders, so that the log stays dense."""
-    for record in records:
-        if isinstance(record, Transition):
-            for seq in range(head + 1, record.seq):
-                yield batch.placeholder(_renumbered(record, seq))
-            head = max(head, record.seq)
-        yield record
-
-
-def _renumbered(t: Transition, seq: int) -> Transition:
-    return Transition(t.session, seq, t.at_us, t.mono_ns, t.entity, t.entity_id, t.old, t.new)

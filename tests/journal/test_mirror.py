@@ -85,5 +85,5 @@ def test_a_record_that_the_database_refuses_leaves_a_mark_and_stops_nothing(data
         assert prover.journal.healthy
         assert_fold_equals_tables(database)
     with database.connect(OWNER) as owner:
-        assert owner.execute("SELECT count(*) FROM transition WHERE reason = 'record_damaged'").fetchone() == (1,)
+        assert owner.execute("SELECT count(*) FROM transition WHERE reason = 'record_refused'").fetchone() == (1,)
         assert owner.execute("SELECT state FROM job").fetchall() == [("done",)]

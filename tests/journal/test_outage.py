@@ -6,12 +6,15 @@ import errno
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from prover.journal import spool
+from prover.journal.records import Proof, Sample
 from prover.stack.roles import OWNER
 from tests.journal.helpers import PROOF, Prover, assert_fold_equals_tables, eventually, running, submit_one
+from tests.journal.test_refused import refused as set_aside
 from tests.postgres import Database
 
 pytestmark = pytest.mark.postgres
@@ -114,3 +117,21 @@ def test_both_full(own_server: Database, prover: Prover, monkeypatch: pytest.Mon
     assert prover.journal.flush(30)
     assert prover.journal.healthy
     assert_delivered(own_server, 1)
+
+
+def test_poison_does_not_keep_others_out_of_the_spool(own_server: Database, tmp_path: Path) -> None:
+    """What has no form in the spool is set aside at once; the rest is spooled, and written when the database is up."""
+    submit_one(own_server)
+    circular: dict[str, Any] = {}
+    circular["again"] = circular
+    with running(own_server, tmp_path) as prover:
+        (claimed,) = prover.take()
+        own_server.server.stop()
+        prover.journal._writer.put(Sample(10, circular))
+        prover.journal._writer.put(Proof("no uuid", 0, 1, PROOF, 10))
+        prover.prove(claimed)
+        eventually(lambda: [path for path in tmp_path.glob("*.spool") if b'"done"' in path.read_bytes()])
+        own_server.server.start()
+        assert prover.journal.flush(30) and prover.journal.healthy
+        assert_delivered(own_server, 1)
+        assert [left["code"] for left in set_aside(tmp_path)] == ["record_refused"] * 2

@@ -8,14 +8,14 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prover.journal import spool
 from prover.journal.errors import SpoolFull
+from prover.journal.ledger import fill_holes
 from prover.journal.records import Anomaly, Delivery, Proof, Record, Sample, from_json, to_json
 from prover.journal.spool import Spool
-from prover.journal.writer import fill_holes
 from prover.states import Entity, Transition
 
 SESSION = "5e55105e-0000-4000-8000-000000000001"
@@ -46,6 +46,7 @@ records = st.one_of(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(records, max_size=20))
 def test_records_survive_their_json_form(items: list[Record]) -> None:
     assert [from_json(json.loads(json.dumps(to_json(item)))) for item in items] == items
@@ -101,7 +102,7 @@ def test_a_lost_newline_costs_its_two_records(tmp_path: Path) -> None:
 
 
 def test_holes_are_filled_so_that_numbers_stay_dense(tmp_path: Path) -> None:
-    dense = list(fill_holes(iter([move(3), move(4), move(7)]), 1))
+    dense = list(fill_holes(SESSION, iter([move(3), move(4), move(7)]), 1))
     assert [t.seq for t in dense] == [2, 3, 4, 5, 6, 7]
     assert [t.seq for t in dense if t.reason == "record_damaged"] == [2, 5, 6]
 
