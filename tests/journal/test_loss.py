@@ -125,7 +125,7 @@ def test_third_loss_fails_the_job(database: Database, tmp_path: Path) -> None:
         assert assert_fold_equals_tables(database).ended == {"window-post failed": 1}
     with database.connect(OWNER) as owner:
         row = owner.execute("SELECT state, error_code, error_message, ended_at IS NOT NULL FROM job").fetchone()
-        assert row == ("failed", "retries_exhausted", "its session was lost 3 times", True)
+        assert row == ("failed", "retries_exhausted", "its session was lost 3 times while it was worked on", True)
 
 
 def test_a_lease_without_work_is_no_loss(database: Database, tmp_path: Path) -> None:
@@ -135,6 +135,57 @@ def test_a_lease_without_work_is_no_loss(database: Database, tmp_path: Path) -> 
         expire(database, prover)
         with database.connect(SITE) as web:
             assert web.execute("SELECT state, session_id, losses FROM job").fetchone() == ("queued", None, 0)
+        assert_fold_equals_tables(database)
+
+
+STEPS = ["loading", "running", "pending", "reserved", "synthesizing", "ready", "claimed", "device_wait", "device"]
+
+
+def advance(prover: Prover, job: str, until: str) -> None:
+    """Move a claimed job and its attempt on as far as a step."""
+    tracker = prover.tracker
+    assert tracker.job_loading(job)
+    if until == "loading":
+        return
+    assert tracker.job_running(job)
+    if until == "running":
+        return
+    key = tracker.new_attempt(job, 0)
+    steps = [
+        tracker.reserved, tracker.partition_synth_start, tracker.partition_synth_end,
+        lambda key: tracker.partition_gpu_start(key, prover.workers[0]), tracker.device_wait, tracker.device_start,
+    ]  # fmt: skip
+    assert all(step(key) for step in steps[: STEPS.index(until) - STEPS.index("pending")])
+
+
+@pytest.mark.parametrize("until", STEPS)
+def test_a_loss_counts_only_when_the_job_was_worked_on(database: Database, tmp_path: Path, until: str) -> None:
+    """Twice lost before: once more fails the job when its work had begun, and otherwise it is simply queued again."""
+    worked_on = STEPS.index(until) > STEPS.index("pending")
+    job = submit_one(database)
+    with database.connect(OWNER) as owner:
+        owner.execute("UPDATE job SET losses = 2")
+        with running(database, tmp_path) as prover:
+            assert prover.take()
+            advance(prover, job, until)
+            assert prover.journal.flush()
+            assert owner.execute("SELECT supersede_session(%s)", [prover.session]).fetchone() == (True,)
+        row = owner.execute("SELECT state, losses, session_id IS NULL FROM job").fetchone()
+        assert row == (("failed", 3, False) if worked_on else ("queued", 2, True))
+        assert_fold_equals_tables(database)
+
+
+def test_work_of_an_earlier_session_does_not_count_twice(database: Database, tmp_path: Path) -> None:
+    """What the first session began is its own loss; the second only claimed the job."""
+    job = submit_one(database)
+    with database.connect(OWNER) as owner:
+        for until, losses in (("device", 1), ("loading", 1), ("running", 1), ("loading", 1)):
+            with running(database, tmp_path) as prover:
+                assert prover.take()
+                advance(prover, job, until)
+                assert prover.journal.flush()
+                owner.execute("SELECT supersede_session(%s)", [prover.session])
+            assert owner.execute("SELECT state, losses FROM job").fetchone() == ("queued", losses)
         assert_fold_equals_tables(database)
 
 

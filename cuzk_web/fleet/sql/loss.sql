@@ -1,11 +1,11 @@
 -- Sessions whose lease ran out, judged on the database's clock. Anybody may look, as often as they like: marking is
 -- idempotent, and it does nothing until the database and its observers have been there for one full lease.
 
-CREATE FUNCTION lease_length() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT interval '12 seconds' $$;
+CREATE OR REPLACE FUNCTION lease_length() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT interval '12 seconds' $$;
 
 -- A session's end against its will: the session first, then what it held. Its jobs go back to the queue, or fail when
--- that happened to them more than twice. False when it had ended already.
-CREATE FUNCTION lose_session(p_session uuid, p_reason text) RETURNS boolean
+-- they were worked on in more than two lost sessions. False when it had ended already.
+CREATE OR REPLACE FUNCTION lose_session(p_session uuid, p_reason text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     v_row record;
@@ -38,25 +38,33 @@ BEGIN
     RETURN true;
 END $$;
 
--- A job whose session was lost.
-CREATE FUNCTION give_back_job(p_job uuid, p_reason text) RETURNS void
+-- Whether a session worked on a job: an attempt of its own got beyond waiting. Only such a loss may be the job's doing.
+CREATE OR REPLACE FUNCTION was_worked_on(p_job uuid, p_session uuid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM attempt WHERE job_id = p_job AND session_id = p_session AND times ? 'reserved')
+$$;
+
+-- A job whose session was lost: a loss counts against the job when it was worked on there, and the third one fails it.
+CREATE OR REPLACE FUNCTION give_back_job(p_job uuid, p_reason text) RETURNS void
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     v_job job%ROWTYPE;
     v_at timestamptz;
     v_error text;
+    v_losses integer;
 BEGIN
     SELECT * INTO STRICT v_job FROM job WHERE id = p_job FOR UPDATE;
+    v_losses := v_job.losses + was_worked_on(p_job, v_job.session_id)::integer;
     IF v_job.state IN ('queued', 'held') THEN  -- leased, but nothing was done
         UPDATE job SET session_id = NULL WHERE id = p_job;
-    ELSIF v_job.losses < 2 THEN
+    ELSIF v_losses < 3 THEN
         PERFORM site_move('job', p_job::text, 'queued', p_reason, '{}', p_job);
-        UPDATE job SET session_id = NULL, losses = losses + 1 WHERE id = p_job;
+        UPDATE job SET session_id = NULL, losses = v_losses WHERE id = p_job;
     ELSE
-        v_error := format('its session was lost %s times', v_job.losses + 1);
+        v_error := format('its session was lost %s times while it was worked on', v_losses);
         v_at := site_move('job', p_job::text, 'failed', 'retries_exhausted', jsonb_build_object(
             'kind', v_job.kind, 'error', v_error, 'error_code', 'retries_exhausted'), p_job);
-        UPDATE job SET ended_at = v_at, losses = losses + 1, error_code = 'retries_exhausted', error_message = v_error
+        UPDATE job SET ended_at = v_at, losses = v_losses, error_code = 'retries_exhausted', error_message = v_error
         WHERE id = p_job;
         PERFORM count_end(v_job.kind, 'failed');
     END IF;
@@ -65,7 +73,7 @@ END $$;
 -- Mark every session lost whose lease ran out; returns how many. The site's own row remembers when somebody last looked
 -- (heartbeat_at) and until when nobody is expired (lease_until): a gap means that the database, or all observers, were
 -- away, and then nobody could renew or nobody was watching.
-CREATE FUNCTION mark_lost() RETURNS integer
+CREATE OR REPLACE FUNCTION mark_lost() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -90,7 +98,7 @@ BEGIN
     RETURN v_count;
 END $$;
 
-CREATE FUNCTION begin_watch(p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION begin_watch(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = public, pg_temp AS $$
     INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, machine, version, head_seq, started_at,
                          heartbeat_at, lease_until)
@@ -99,10 +107,11 @@ LANGUAGE sql SET search_path = public, pg_temp AS $$
 $$;
 
 -- A prover that starts again on the same host knows that its former process is dead: no need to wait for the lease.
-CREATE FUNCTION supersede_session(p_session uuid) RETURNS boolean
+CREATE OR REPLACE FUNCTION supersede_session(p_session uuid) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$ SELECT lose_session(p_session, 'superseded') $$;
 
 REVOKE ALL ON FUNCTION lose_session FROM PUBLIC;
+REVOKE ALL ON FUNCTION was_worked_on FROM PUBLIC;
 REVOKE ALL ON FUNCTION give_back_job FROM PUBLIC;
 REVOKE ALL ON FUNCTION begin_watch FROM PUBLIC;
 REVOKE ALL ON FUNCTION mark_lost FROM PUBLIC;
