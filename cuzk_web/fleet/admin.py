@@ -105,7 +105,7 @@ class CommandAdmin(ReadOnly):
     """What was asked, by whom, and what came of it."""
 
     list_display = ("requested_at", "action", "what", "badge", "requested_by_name", "answered_at", "outcome")
-    list_filter = (one_of("action", (*commands.ACTIONS, "cancel")), one_of("state", states.Command))
+    list_filter = (one_of("action", states.Action), one_of("state", states.Command))
     search_fields = ("=target", "=requested_by_name")
     ordering = ("-requested_at",)
 
@@ -113,6 +113,17 @@ class CommandAdmin(ReadOnly):
     def what(self, row: Command) -> SafeString:
         """The worker or job."""
         return label(row.target)
+
+
+#: action -> what the list of actions says
+WORDS = {
+    states.Action.PAUSE: "Pause: take nothing new",
+    states.Action.RESUME: "Resume: take work again",
+    states.Action.DRAIN: "Drain: finish what runs, take nothing new until resumed",
+    states.Action.DISABLE: "Disable: finish what runs, take nothing new until enabled",
+    states.Action.ENABLE: "Enable: take work again",
+    states.Action.RESTART: "Restart: finish what runs, then go on in a new thread",
+}
 
 
 def asks(action: str, words: str) -> Callable[..., Any]:
@@ -138,11 +149,7 @@ class WorkerAdmin(ReadOnly):
     list_filter = (one_of("state", states.Lifecycle), one_of("admin", states.Admin), "prover")
     search_fields = ("=id", "prover")
     ordering = ("prover", "ordinal", "sub_id")
-    actions = [
-        asks("pause", "Pause: take nothing new"),
-        asks("resume", "Resume: take work again"),
-        asks("drain", "Drain: finish what runs, take nothing new until resumed"),
-    ]
+    actions = [asks(action, WORDS[states.Action(action)]) for action in commands.ACTIONS]
 
     def has_command_permission(self, request: HttpRequest) -> bool:
         """Whether the actions are offered at all."""

@@ -15,14 +15,13 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
 from prover.errors import CommandRefused, CuzkError
-from prover.states import Admin, Entity, Lifecycle, legal
+from prover.states import WORKER_ACTIONS, Action, Lifecycle, action_refusal
 from prover.states import Command as CommandState
 
 from .models import Command, Worker
 
-#: action -> the administrative state that it asks for
-ACTIONS = {"pause": Admin.PAUSED, "resume": Admin.ENABLED, "drain": Admin.DRAINING}
-CONFIRMED = frozenset({"drain"})  # asked once more in the admin: it is how a machine is emptied
+ACTIONS = tuple(action.value for action in WORKER_ACTIONS)
+CONFIRMED = frozenset({Action.DRAIN.value, Action.DISABLE.value})  # asked once more in the admin: they empty a machine
 OPEN = (CommandState.PENDING.value, CommandState.TAKEN.value)
 
 
@@ -41,7 +40,7 @@ class Asked:
 
 
 def ask(user: User, worker_id: str, action: str) -> Asked:
-    """Ask for an action (a key of ACTIONS). Raises UnknownWorker, CommandRefused."""
+    """Ask for an action (one of ACTIONS). Raises UnknownWorker, CommandRefused."""
     if "\0" in worker_id:  # the database keeps none
         raise UnknownWorker
     with transaction.atomic():
@@ -61,12 +60,7 @@ def refusal(worker: Worker, action: str) -> str | None:
     """Why a worker (with its `alive` annotation) may not be asked for an action now; None when it may."""
     if worker.state != Lifecycle.ONLINE or not worker.alive:  # type: ignore[attr-defined]
         return "its prover is not online, so nobody would execute it"
-    wanted = ACTIONS[action]
-    if worker.admin == wanted:
-        return f"it is {worker.admin} already"
-    if not legal(Entity.ADMIN, worker.admin, wanted):
-        return f"it is {worker.admin}; from there it cannot become {wanted.value}"
-    return None
+    return action_refusal(action, worker.admin)
 
 
 def with_liveness() -> Q:

@@ -284,7 +284,7 @@ class Command(Mirror):
     """What a person asked a prover to do; the prover executes it and answers."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    action = models.TextField(help_text="pause, resume, drain (a worker); cancel (a job)")
+    action = models.TextField(help_text="one of prover.states.Action")
     target = models.TextField(help_text="id of the worker or job")
     prover = models.TextField(help_text="who shall execute it")
     arguments = models.JSONField(default=dict)

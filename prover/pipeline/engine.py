@@ -78,7 +78,7 @@ class Engine:
         self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
         self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
         self._workers = [self._worker(slot) for slot in self._worker_slots]
-        self._commands = Commands(tracker, self.book, frozenset(w.slot.id for w in self._workers), self._recheck)
+        self._commands = Commands(tracker, self.book, {w.slot.id: w.restart for w in self._workers}, self._recheck)
         self._claims = SupervisedThread("engine", self._loop, lambda error: None)
         self._woken = threading.Event()
         self._claiming = threading.Lock()

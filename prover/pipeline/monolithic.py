@@ -14,7 +14,9 @@ class MonolithicWorker(Worker):
 
     def take(self) -> Task | None:
         """The most urgent pending task."""
-        return self.book.pending.get(lambda: self.tracker.may_claim(self.slot.id))
+        return self.book.pending.get(
+            lambda: self.tracker.may_claim(self.slot.id), lambda: self.supervised.renewing
+        )  # fmt: skip
 
     def prove(self, task: Task) -> bool:
         """Synthesis, device and tail."""

@@ -32,10 +32,13 @@ class PriorityQueue(Generic[T]):
             heapq.heappush(self._heap, (order, next(self._count), item))
             self._changed.notify_all()
 
-    def get(self, may_take: Callable[[], bool] = lambda: True) -> T | None:
-        """The most urgent item, waiting for one (and for `may_take`) as long as it takes; None once it is closed."""
+    def get(self, may_take: Callable[[], bool] = lambda: True, leave: Callable[[], bool] = lambda: False) -> T | None:
+        """The most urgent item, waiting for one (and for `may_take`) as long as it takes.
+
+        None once the queue is closed, or once `leave` says so; `recheck` has both asked again.
+        """
         with self._changed:
-            while not self._closed:
+            while not self._closed and not leave():
                 if self._heap and may_take():
                     return heapq.heappop(self._heap)[2]
                 self._changed.wait()

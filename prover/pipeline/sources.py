@@ -85,7 +85,7 @@ class ResultStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineCommand:
-    """What a person asked for: `pause`, `resume`, `drain` (a worker) or `cancel` (a job)."""
+    """What a person asked for: an action of `states.Action`, of a worker or a job."""
 
     id: str  # UUID as text
     action: str

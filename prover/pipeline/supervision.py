@@ -30,7 +30,10 @@ _PAUSE_S = (0.0, 0.1, 0.5, 2.0, 5.0)  # before the n-th restart in a row
 
 
 class SupervisedThread:
-    """Runs `body(epoch)` in a thread; when it dies, says so and runs the next epoch in a new thread, until stopped."""
+    """Runs `body(epoch)` in a thread; when it dies, says so and runs the next epoch in a new thread, until stopped.
+
+    So does a body that returns because it was asked to (`renewing`), and that is no death.
+    """
 
     def __init__(self, name: str, body: Callable[[int], None], died: Callable[[BaseException], None]) -> None:
         self.name = name
@@ -38,7 +41,9 @@ class SupervisedThread:
         self._died = died
         self._deaths = 0  # in a row
         self._stopping = threading.Event()
+        self._renewing = threading.Event()
         self._ended = threading.Event()
+        self.thread: threading.Thread | None = None  # of the present epoch
 
     def start(self) -> None:
         """Begin with epoch 1."""
@@ -47,6 +52,15 @@ class SupervisedThread:
     def stop(self) -> None:
         """Restart no more; it does not interrupt the body."""
         self._stopping.set()
+
+    def renew(self) -> None:
+        """Have the body leave its thread when it can, for the next epoch."""
+        self._renewing.set()
+
+    @property
+    def renewing(self) -> bool:
+        """Whether the body shall return, to be run again."""
+        return self._renewing.is_set()
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for the body to return for good; whether it did."""
@@ -62,11 +76,16 @@ class SupervisedThread:
         return self._deaths
 
     def _spawn(self, epoch: int) -> None:
-        threading.Thread(target=self._run, args=(epoch,), name=self.name, daemon=True).start()
+        self.thread = threading.Thread(target=self._run, args=(epoch,), name=self.name, daemon=True)
+        self.thread.start()
 
     def _run(self, epoch: int) -> None:
+        self._renewing.clear()  # whatever was asked before: this is a new thread
         try:
             self._body(epoch)
+            if self.renewing and not self._stopping.is_set():
+                self._spawn(epoch + 1)
+                return
         except BaseException as error:
             self._deaths += 1
             log.exception("thread died", thread=self.name, epoch=epoch, deaths=self._deaths)

@@ -110,6 +110,15 @@ class StatusTracker:
         """The loop of the worker runs; after a death, with a new epoch."""
         return self._move(Entity.WORKER, worker, Lifecycle.ONLINE, worker=worker, detail={"epoch": epoch})
 
+    def worker_renewed(self, worker: str, epoch: int) -> bool:
+        """Its thread was renewed: one life ends in order, the next begins. False, and no move, if it was not online."""
+        with self._timed():
+            if self._state.get(Entity.WORKER, worker).state != Lifecycle.ONLINE:
+                return False
+            self._ask(Move(self.session, Entity.WORKER, worker, Lifecycle.STOPPED, worker=worker, reason="restart"))
+            online = Move(self.session, Entity.WORKER, worker, Lifecycle.ONLINE, worker=worker, detail={"epoch": epoch})
+            return self._ask(online)
+
     def worker_lost(self, worker: str, error: BaseException) -> bool:
         """The worker's thread died."""
         code, text = describe(error)

@@ -50,8 +50,15 @@ class Worker:
         """Take nothing more."""
         self.supervised.stop()
 
+    def restart(self) -> None:
+        """Leave the thread for a new one, at once or when what it does is finished; its tails run on."""
+        self.supervised.renew()
+        self.book.ready.recheck()
+        self.book.pending.recheck()
+
     def _loop(self, epoch: int) -> None:
-        self.tracker.worker_online(self.slot.id, epoch)
+        if not self.tracker.worker_renewed(self.slot.id, epoch):
+            self.tracker.worker_online(self.slot.id, epoch)
         self._log.info(f"{self.loop_name} GPU worker started", epoch=epoch)
         while (task := self.take()) is not None:
             self._front = task
@@ -128,7 +135,7 @@ class PipelineWorker(Worker):
         """The most urgent synthesised task, once a tail may be added."""
         if not self._tails.wait():
             return None
-        task = self.book.ready.get(lambda: self._crew.may_take(self.slot))
+        task = self.book.ready.get(lambda: self._crew.may_take(self.slot), lambda: self.supervised.renewing)
         self._crew.leave(self.slot)
         self.book.ready.recheck()  # whoever gave way to this worker may take the next one
         return task

@@ -3,6 +3,7 @@
 The engine, the journal, the web's page and replay, and the tests all use these same functions.
 """
 
+from .commands import WISHES, WORKER_ACTIONS, Action, action_refusal, offered
 from .decide import Move, Refused, claim_refusal, decide, unproven
 from .enums import (
     ATTEMPT_ENDS,
@@ -25,8 +26,8 @@ from .table import legal
 from .transition import JsonObject, Transition, attempt_id, device_id, worker_id
 
 __all__ = [
-    "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "JOB_LEASED", "Activity", "Admin", "Anomaly", "Attempt", "Command", "Entity",
-    "FleetState", "Holding", "Job", "JsonObject", "Lifecycle", "Move", "Refused", "Transition", "View", "apply",
-    "attempt_id", "claim_refusal", "decide", "device_id", "fold", "from_json", "legal", "unproven",
-    "worker_id",
+    "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "JOB_LEASED", "WISHES", "WORKER_ACTIONS", "Action", "Activity", "Admin",
+    "Anomaly", "Attempt", "Command", "Entity", "FleetState", "Holding", "Job", "JsonObject", "Lifecycle", "Move",
+    "Refused", "Transition", "View", "action_refusal", "apply", "attempt_id", "claim_refusal", "decide", "device_id",
+    "fold", "from_json", "legal", "offered", "unproven", "worker_id",
 ]  # fmt: skip

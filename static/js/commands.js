@@ -1,9 +1,10 @@
-// Pause, resume and drain from a worker's card, for who may. The prover executes and answers; the card shows both.
+// Pause, resume, drain and enable from a worker's card, for who may. The prover executes and answers; the card shows both.
 
 import { data, el, hide, text } from "./dom.js";
 
-const WORDS = { pause: "Pause", resume: "Resume", drain: "Drain" };
-const OFFERED = { enabled: ["pause", "drain"], paused: ["resume", "drain"] }; // from every other wish: resume
+const WORDS = { pause: "Pause", resume: "Resume", drain: "Drain", enable: "Enable" };
+// from every other wish: resume; the admin has what is rarely asked
+const OFFERED = { enabled: ["pause", "drain"], paused: ["resume", "drain"], disabled: ["enable"] };
 const GONE = new Set(["lost", "stopped"]);
 
 /** Whether this person may command workers (the server asks again). */

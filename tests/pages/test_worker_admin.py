@@ -77,6 +77,25 @@ def test_a_card_of_the_live_page_has_the_buttons(served: Site, fleet: Fleet, pag
     screenshot(page, "live-buttons")
 
 
+def test_a_disabled_worker_is_enabled_from_its_card(served: Site, fleet: Fleet, page: Page) -> None:
+    login(page, served, "olga")
+    choose(page, served, "W2", "disable")
+    expect(page.get_by_role("heading", name="Disable 1 worker?")).to_be_visible()
+    page.get_by_role("button", name="Disable").click()
+    fleet.answer("disabled: it takes nothing new", admin="disabled")
+    page.goto(served.url)
+    card = page.locator('[data-worker="prover-1/1/0"]')
+    expect(card.locator(".badge")).to_have_text("disabled", timeout=2000)
+    expect(card.get_by_role("button", name="Resume")).to_be_hidden()
+    card.get_by_role("button", name="Enable W2").click()
+    expect(card.get_by_role("status")).to_contain_text("enable asked")
+    fleet.answer("enabled", admin="enabled")
+    expect(card.locator(".badge")).not_to_have_text("disabled", timeout=2000)
+    choose(page, served, "W2", "restart")
+    expect(page.get_by_text("Asked W2 (prover-1/1/0) to restart.")).to_be_visible()
+    fleet.answer("no: it is only a story")
+
+
 def test_a_viewer_has_no_buttons(served: Site, fleet: Fleet, page: Page) -> None:
     login(page, served, "vera")
     expect(page.locator(".worker .badge").first).to_be_visible()

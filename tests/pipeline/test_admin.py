@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
 from prover.pipeline.engine import Wish
-from prover.states import Admin, Entity
-from tests.pipeline.controlled import Rig
+from prover.states import WISHES, WORKER_ACTIONS, Action, Admin, Entity, action_refusal, legal, offered
+from tests.pipeline.controlled import PATIENCE_S, Died, Rig
 
 W0, W1 = "prover/0/0", "prover/0/1"
 
@@ -88,6 +92,146 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
         assert "no such job" in (rig.command("cancel", "nobody") or "")
         assert "no such action" in (rig.command("bake", W0, "cake") or "")
         assert rig.states(Entity.COMMAND, "cake") == ["taken", "refused"]
+
+
+@pytest.mark.parametrize("action", Action)
+def test_every_action_is_executed_here(action: Action) -> None:
+    with Rig(workers_per_device=1) as rig:
+        wish = next(admin for admin in Admin if action is Action.CANCEL or action in offered(admin))
+        if wish is not Admin.ENABLED:
+            rig.tracker.set_admin(W0, wish, by="olga")
+        outcome = rig.command(action, W0)
+        assert outcome is not None and "no such action" not in outcome
+        if action is not Action.CANCEL:
+            assert rig.state().admin(W0) == WISHES.get(action, wish)
+
+
+@pytest.mark.parametrize("action", WORKER_ACTIONS)
+@pytest.mark.parametrize("admin", Admin)
+def test_what_is_offered_is_legal_and_the_rest_is_refused_in_words(action: Action, admin: Admin) -> None:
+    wanted = WISHES.get(action)
+    assert (action in offered(admin)) == (action_refusal(action, admin) is None)
+    if action in offered(admin):
+        assert wanted is None or legal(Entity.ADMIN, admin, wanted)
+    elif admin == wanted:
+        assert action_refusal(action, admin) == f"it is {admin.value} already"
+    else:
+        assert all(other.value in str(action_refusal(action, admin)) for other in offered(admin))
+
+
+def test_a_disabled_worker_is_brought_back_by_enable_alone() -> None:
+    with Rig(workers_per_device=1) as rig:
+        rig.command("disable", W0)
+        assert rig.activity(0) == "disabled"
+        for action in ("resume", "pause", "drain"):
+            assert rig.command(action, W0) == "action: it is disabled; from there one can enable or restart it"
+        rig.submit("a")
+        rig.command("restart", W0)
+        rig.await_that(lambda: rig.view(Entity.WORKER, W0).detail["epoch"] == 2)
+        assert rig.activity(0) == "disabled" and not rig.states(Entity.JOB, "a")
+        assert rig.command("enable", W0) == "takes work again"
+        rig.await_job("a", "done")
+
+
+# -- restart ---------------------------------------------------------------------------------------------------------
+
+LOOPS = {"split": {}, "synchronous": {"split": False}, "monolithic": {"pipeline": False}}
+
+
+def epochs(rig: Rig) -> list[tuple[str, str | None, int]]:
+    """What the log says of W0's lives."""
+    return [(t.new, t.reason, t.detail.get("epoch", 0)) for t in rig.log
+            if t.entity is Entity.WORKER and t.entity_id == W0]  # fmt: skip
+
+
+RENEWED = [("starting", None, 1), ("online", None, 1), ("stopped", "restart", 0), ("online", None, 2)]
+
+
+@pytest.mark.parametrize("options", LOOPS.values(), ids=LOOPS)
+def test_an_idle_worker_is_restarted_at_once(options: dict[str, bool]) -> None:
+    with Rig(workers_per_device=1, **options) as rig:
+        rig.await_that(lambda: len(epochs(rig)) == 2)
+        before = rig.engine._workers[0].supervised.thread
+        assert "next epoch" in (rig.command("restart", W0) or "")
+        rig.await_that(lambda: len(epochs(rig)) == 4)
+        assert epochs(rig) == RENEWED
+        assert rig.engine._workers[0].supervised.thread is not before
+        rig.submit("a", 3)
+        rig.await_job("a", "done")
+    assert not rig.anomalies
+
+
+@pytest.mark.parametrize("options", LOOPS.values(), ids=LOOPS)
+def test_a_busy_worker_is_restarted_after_the_partition_that_it_has(options: dict[str, bool]) -> None:
+    with Rig(workers_per_device=1, **options) as rig:
+        device = rig.gate("start", "a", 0)
+        rig.submit("a", 3)
+        device.await_arrival()
+        rig.command("restart", W0)
+        rig.command("restart", W0)
+        assert rig.activity(0) == "proving" and len(epochs(rig)) == 2
+        device.open()
+        rig.await_job("a", "done")
+        assert epochs(rig) == RENEWED
+    stopped = next(n for n, t in enumerate(rig.log) if t.reason == "restart")
+    claims = {t.partition: n for n, t in enumerate(rig.log) if t.new == "claimed"}
+    ended = next(n for n, t in enumerate(rig.log) if t.partition == 0 and t.new in ("finalizing", "done"))
+    assert claims[0] < ended < stopped < min(claims[1], claims[2])
+    assert not rig.anomalies and rig.state().ended == {"controlled done": 1}
+
+
+def test_the_tails_of_a_restarted_worker_run_on() -> None:
+    with Rig(workers_per_device=1) as rig:
+        tails = [rig.gate("finish", "a", n) for n in range(2)]
+        rig.submit("a", 3)
+        for tail in tails:
+            tail.await_arrival()
+        rig.command("restart", W0)  # both places for tails are taken: it waits for one of them
+        tails[0].open()
+        rig.await_that(lambda: len(epochs(rig)) == 4)
+        assert "a:1:1" in rig.state().finalizing(W0)
+        tails[1].open()
+        rig.await_job("a", "done")
+    assert not rig.anomalies
+
+
+def test_a_worker_that_dies_while_it_shall_restart_comes_back_once() -> None:
+    with Rig(workers_per_device=1) as rig:
+        rig.kind.errors["start", "a", 0] = [Died("broken")]
+        before = rig.gate("prepare", "a")
+        rig.submit("a")
+        before.await_arrival()
+        rig.command("restart", W0)
+        before.open()
+        rig.await_job("a", "done")
+        assert [new for new, _, _ in epochs(rig)] == ["starting", "online", "lost", "online"]
+    assert not rig.anomalies
+
+
+def test_restarts_while_everything_goes_on_and_stops() -> None:
+    """However they fall: nothing is proved twice, lost, or said out of turn."""
+    with Rig(devices=2) as rig:
+        stop = threading.Event()
+
+        def bother() -> None:
+            number = 0
+            while not stop.wait(0.001):
+                number += 1
+                rig.command("restart", f"prover/{number % 2}/{number // 2 % 2}", f"restart {number}")
+
+        bothering = threading.Thread(target=bother)
+        bothering.start()
+        for number in range(12):
+            rig.submit(f"job-{number}", 5)
+        for number in range(12):
+            rig.await_job(f"job-{number}", "done")
+        assert rig.engine.drain(PATIENCE_S)
+        rig.engine._close()
+        stop.set()
+        bothering.join()
+    assert rig.state().ended == {"controlled done": 12}
+    assert all(len(proofs) == 1 for proofs in rig.results.proofs.values())
+    assert any(t.reason == "restart" for t in rig.log) and not rig.anomalies
 
 
 # -- cancel ----------------------------------------------------------------------------------------------------------

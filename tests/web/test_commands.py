@@ -1,4 +1,4 @@
-"""Pause, resume and drain: who may, what is written, what is refused and why, by button and in the admin."""
+"""What is asked of workers: who may, what is written, what is refused and why, by button and in the admin."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from django.test import Client
 
 from cuzk_web.fleet import commands
 from cuzk_web.fleet.models import Command, Transition, Worker
+from prover.states import Admin, offered
 
 from .conftest import Login, person
 from .facts import session, worker
@@ -26,7 +27,7 @@ LIST = "/admin/fleet/worker/"
 @pytest.mark.parametrize("action", commands.ACTIONS)
 @pytest.mark.parametrize(("name", "status"), [("", 302), ("sam", 403), ("vera", 403), ("olga", 202), ("ada", 202)])
 def test_who_may(login: Login, name: str, status: int, action: str) -> None:
-    one = worker(session(), admin="enabled" if action != "resume" else "paused")
+    one = worker(session(), admin=next(admin for admin in Admin if action in offered(admin)))
     assert login(name).post(f"/workers/{one.id}/{action}", **JSON).status_code == status
     assert Command.objects.count() == (status == 202)
 
@@ -71,8 +72,11 @@ def test_a_pending_one_is_not_doubled(login: Login) -> None:
         ("paused", "pause", "it is paused already"),
         ("enabled", "resume", "it is enabled already"),
         ("draining", "drain", "it is draining already"),
-        ("quarantined", "pause", "it is quarantined; from there it cannot become paused"),
-        ("quarantined", "drain", "it is quarantined; from there it cannot become draining"),
+        ("disabled", "disable", "it is disabled already"),
+        ("disabled", "resume", "it is disabled; from there one can enable or restart it"),
+        ("paused", "enable", "it is paused; from there one can resume or drain or disable or restart it"),
+        ("quarantined", "pause", "it is quarantined; from there one can resume or disable or restart it"),
+        ("quarantined", "drain", "it is quarantined; from there one can resume or disable or restart it"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(login: Login, wish: str, action: str, reason: str) -> None:
@@ -83,9 +87,15 @@ def test_what_makes_no_sense_is_refused_with_the_reason(login: Login, wish: str,
     assert not Command.objects.exists() and not LogEntry.objects.exists()
 
 
-@pytest.mark.parametrize(("wish", "action"), [("quarantined", "resume"), ("draining", "resume"), ("paused", "drain")])
+@pytest.mark.parametrize(("wish", "action"), [(wish, action) for wish in Admin for action in offered(wish)])
 def test_what_makes_sense_is_asked(login: Login, wish: str, action: str) -> None:
     assert login("olga").post(f"/workers/{worker(session(), admin=wish).id}/{action}", **JSON).status_code == 202
+
+
+def test_the_admin_offers_every_action(login: Login) -> None:
+    worker(session())
+    page = login("olga").get(LIST).content.decode()
+    assert all(f'<option value="{action}">' in page for action in commands.ACTIONS)
 
 
 def test_nobody_is_asked_who_cannot_answer(login: Login) -> None:

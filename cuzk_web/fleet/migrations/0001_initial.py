@@ -184,7 +184,7 @@ class Migration(migrations.Migration):
                 ('moved_by', models.UUIDField(help_text='session of the last transition; null when it was never moved', null=True)),
                 ('moved_seq', models.BigIntegerField(default=0, help_text='and its number there')),
                 ('id', models.UUIDField(default=uuid.uuid4, primary_key=True, serialize=False)),
-                ('action', models.TextField(help_text='pause, resume, drain (a worker); cancel (a job)')),
+                ('action', models.TextField(help_text='one of prover.states.Action')),
                 ('target', models.TextField(help_text='id of the worker or job')),
                 ('prover', models.TextField(help_text='who shall execute it')),
                 ('arguments', models.JSONField(default=dict)),

@@ -1,6 +1,7 @@
 -- What a person asks of a prover: a row, an event, and a wake-up. The prover that has the target executes and answers.
+-- The actions are those of prover.states.Action.
 -- Raises no_data_found (P0002) when the target is unknown and invalid_parameter_value (22023) for an unknown action.
-CREATE FUNCTION request_command(
+CREATE OR REPLACE FUNCTION request_command(
     p_action text, p_target text, p_user_id bigint, p_user_name text, p_arguments jsonb DEFAULT '{}'
 ) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
@@ -9,7 +10,7 @@ DECLARE
     v_at timestamptz := clock_timestamp();
     v_detail jsonb := jsonb_build_object('action', p_action, 'target', p_target, 'by', p_user_name);
 BEGIN
-    IF p_action IN ('pause', 'resume', 'drain', 'disable', 'restart') THEN
+    IF p_action IN ('pause', 'resume', 'drain', 'disable', 'enable', 'restart') THEN
         SELECT prover INTO v_prover FROM worker WHERE id = p_target;
     ELSIF p_action = 'cancel' THEN
         SELECT s.prover INTO v_prover FROM job j JOIN session s ON s.id = j.session_id WHERE j.id = p_target::uuid;
@@ -31,7 +32,7 @@ END $$;
 
 -- Cancel a job: at once when nobody holds it ('cancelled'), else by a command to its prover ('requested'); 'ended' when
 -- there is nothing to cancel. Raises no_data_found for an unknown job.
-CREATE FUNCTION cancel_job(p_job uuid, p_user_id bigint, p_user_name text) RETURNS text
+CREATE OR REPLACE FUNCTION cancel_job(p_job uuid, p_user_id bigint, p_user_name text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     v_job job%ROWTYPE;
