@@ -200,6 +200,7 @@ class Session:
         while not stop.wait(LOOK_EVERY_S):
             if self._engine.lost.is_set():
                 self._results.use(None)
+                self._engine.leave()
                 self._journal.close()
                 return None
         return self._end(stop)

@@ -55,21 +55,26 @@ class Claims:
         """`trouble` says why nothing may be claimed now, or None."""
         self._dsn, self._session, self._trouble = dsn, session, trouble
         self._connection: psycopg.Connection | None = None
+        self._closed = False
 
     def claim(self, limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
-        """As `claim`; empty when the database is away or results could not be stored."""
-        if self._trouble() is not None:
+        """As `claim`; empty when the database is away, results could not be stored, or this is closed."""
+        if self._closed or self._trouble() is not None:
             return []
         try:
             self._connection = self._connection or connect(self._dsn, "cuzk claims")
             return claim(self._connection, self._session, limit, min_priority)
         except psycopg.Error as error:
             log.warning("cannot claim", error=str(error), session=self._session)
-            self.close()
+            self._disconnect()
             return []
 
     def close(self) -> None:
-        """Close the connection; the next claim opens another."""
+        """Claim nothing more."""
+        self._closed = True
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None

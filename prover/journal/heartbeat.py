@@ -55,8 +55,7 @@ class Heartbeat:
             except subprocess.TimeoutExpired:
                 self._process.kill()
             self._reap()
-        self._tick.close()
-        os.close(self._descriptor)
+        os.close(self._descriptor)  # the map stays as long as somebody may tick, and goes with this object
 
     @property
     def pid(self) -> int | None:

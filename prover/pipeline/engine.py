@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -19,6 +19,7 @@ from .finalizer import TAILS_PER_WORKER, FinalizerPool
 from .jobs import JobBook
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
+from .pool import Pool
 from .queues import Slots
 from .sources import EngineCommand, JobSource, ResultStore
 from .supervision import SupervisedThread
@@ -72,7 +73,7 @@ class Engine:
         self._worker_slots = allocate([device.info for device in devices], self.options.per_device)
         self._lookahead = len(self._worker_slots) + self.options.synthesis_threads
         self._places = Slots(self._lookahead)
-        self._loaders = ThreadPoolExecutor(LOADERS, thread_name_prefix="loader")
+        self._loaders = Pool(LOADERS, "loader")
         self.book = JobBook(tracker, kinds, results, self._places, self.wake, self._loaders.submit)
         self._crew = Crew(tracker)
         self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
@@ -124,7 +125,7 @@ class Engine:
         if self.options.pipeline:
             self._synthesis.join()
         self._finalizers.stop()
-        self._loaders.shutdown()
+        self._loaders.finish()
         self._say_stopped(reason)
 
     def abort(self, reason: str = "aborted") -> None:
@@ -133,7 +134,7 @@ class Engine:
         self._claims.join(CLAIM_LIMIT_S)
         self.book.release(reason, started=True)
         self._finalizers.abandon()
-        self._loaders.shutdown(wait=False, cancel_futures=True)
+        self._loaders.abandon()
         self._say_stopped(reason)
 
     def _close(self) -> None:
@@ -175,8 +176,15 @@ class Engine:
         log.error("session lost", session=self.tracker.session, reason=reason)
         self.tracker.freeze()
         self._close()
-        self._loaders.shutdown(wait=False, cancel_futures=True)
+        self._loaders.abandon()
         self.lost.set()
+
+    def leave(self) -> None:
+        """After `session_lost`: wait until the engine's own loop has ended, and with it all that uses the journal.
+
+        What is on a device runs out in threads that are left behind; its proofs go to the result store.
+        """
+        self._claims.join(CLAIM_LIMIT_S)
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
@@ -202,7 +210,7 @@ class Engine:
         for job in claimed:
             run = self.book.admit(job)
             if run is not None:
-                self._loaders.submit(self.book.load, run)
+                self._loaders.submit(partial(self.book.load, run))
         self.tracker.set_queue_depth(self._source.depth())
 
     def _able(self, state: FleetState) -> int:

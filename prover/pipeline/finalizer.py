@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from .jobs import JobBook, Task
+from .pool import Pool
 from .queues import Slots
 from .supervision import ThreadDied
 
@@ -29,19 +30,19 @@ class FinalizerPool:
 
     def __init__(self, book: JobBook, threads: int) -> None:
         self._book = book
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="finalizer")
+        self._pool = Pool(threads, "finalizer")
 
     def submit(self, task: Task, tails: Slots) -> None:
         """Finish it in the background, then give its place among the worker's tails back."""
-        self._threads.submit(self._finish, task, tails)
+        self._pool.submit(partial(self._finish, task, tails))
 
     def stop(self) -> None:
         """Take nothing more and wait for what runs."""
-        self._threads.shutdown(wait=True)
+        self._pool.finish()
 
     def abandon(self) -> None:
         """Take nothing more and wait for nothing."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.abandon()
 
     def _finish(self, task: Task, tails: Slots) -> None:
         try:

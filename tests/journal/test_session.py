@@ -232,6 +232,15 @@ def test_heartbeat_process_that_dies_is_started_again(database: Database, tmp_pa
         assert beats_within(owner, prover.session, 10)
 
 
+def test_a_loop_that_still_runs_may_tick_after_the_end(database: Database, tmp_path: Path) -> None:
+    """The engine's loop may be in the midst of its last round when the journal is closed."""
+    prover = Prover(database, tmp_path)
+    assert prover.journal.close()
+    prover.journal.tick()
+    prover.journal.sample({})
+    assert prover.journal.claim(1) == []
+
+
 def test_the_clock_is_the_databases(database: Database, tmp_path: Path) -> None:
     clock = Clock(wall_ns=lambda: time.time_ns() - 10**12)  # a machine that is 1000 s slow
     journal = Journal.open(database.url(DAEMON), "slow", tmp_path, version="", clock=clock)

@@ -108,6 +108,8 @@ def test_a_prover_that_lost_its_lease_goes_on_in_a_new_session(database: Databas
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == Exit.OK
     assert value(database, f"SELECT state FROM session WHERE id = '{first}'") == "lost"
+    log = (tmp_path / "log").read_text()
+    assert log.count("session lost") >= 1 and "thread died" not in log and "Traceback" not in log
 
 
 def test_a_device_that_is_not_there_stops_the_start(database: Database, tmp_path: Path) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import LogCapture
+
 from prover.pipeline.jobs import RetriesExhausted
-from prover.pipeline.sources import PriorAttempt
+from prover.pipeline.pool import Pool
+from prover.pipeline.sources import ClaimedJob, PriorAttempt
+from prover.pipeline.supervision import ThreadDied
 from prover.states import Entity
-from tests.pipeline.controlled import PATIENCE_S, Part, Rig, mark
+from tests.pipeline.controlled import PATIENCE_S, Gate, Part, Rig, mark
 
 W0 = "prover/0/0"
 
@@ -67,6 +74,75 @@ def test_a_lost_session_says_nothing_more_but_its_late_proof_is_kept() -> None:
     rig.engine._finalizers.stop()
     assert len(rig.log) == said
     assert rig.results.proofs["a", 0] == [mark(Part("a", 0))]
+
+
+# -- teardown: what ends is told once, and no thread dies of it -------------------------------------------------------
+
+
+def deaths(log: LogCapture) -> list[str]:
+    return [entry["thread"] for entry in log.entries if entry["event"] == "thread died"]
+
+
+def ended(rig: Rig) -> bool:
+    """Whether all threads of the engine have come to their end."""
+    rig.engine._finalizers.stop()
+    rig.engine._loaders.finish()
+    supervised = [worker.supervised for worker in rig.engine._workers]
+    return rig.engine._claims.join(PATIENCE_S) and all(thread.join(PATIENCE_S) for thread in supervised)
+
+
+@pytest.mark.parametrize("how", ["session_lost", "abort"])
+def test_a_job_that_is_claimed_while_the_session_ends_kills_no_thread(how: str, log: LogCapture) -> None:
+    rig = Rig(workers_per_device=1)
+    claiming, claim = Gate(), rig.source.claim
+
+    def slowly(limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
+        jobs = claim(limit, min_priority)
+        if jobs:
+            claiming.pass_through()
+        return jobs
+
+    rig.source.claim = slowly  # type: ignore[method-assign]
+    rig.engine.start({})
+    rig.submit("a")
+    claiming.await_arrival()
+    if how == "session_lost":
+        rig.engine.session_lost("the lease ran out")
+        claiming.open()
+        rig.engine.leave()
+    else:
+        rig.engine._loaders.abandon()  # as when the claim takes longer than anybody waits
+        claiming.open()
+        rig.engine.abort()
+    assert ended(rig)
+    assert deaths(log) == []
+
+
+@pytest.mark.parametrize("step", ["load", "synthesize", "prepare", "start", "finish", "verify", "verify_delivery"])
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("how", ["session_lost", "abort"])
+def test_no_thread_dies_of_the_sessions_end(how: str, fails: bool, step: str, log: LogCapture) -> None:
+    """Whatever runs when the session ends, and whether it succeeds or fails afterwards."""
+    rig = Rig(workers_per_device=1)
+    rig.engine.start({})
+    gate = rig.gate(step, "a")
+    rig.submit("a", 2)
+    gate.await_arrival()
+    rig.engine.session_lost("the lease ran out") if how == "session_lost" else rig.engine.abort()
+    said = len(rig.log)
+    gate.open(ThreadDied("try again") if fails else None)
+    assert ended(rig)
+    assert deaths(log) == [] and len(rig.log) == said and not rig.anomalies
+
+
+def test_a_pool_drops_what_comes_after_its_end() -> None:
+    for end in (Pool.finish, Pool.abandon):
+        pool, made = Pool(1, "test"), []
+        assert pool.submit(lambda: made.append(1))  # noqa: B023
+        pool.finish()
+        end(pool)
+        assert not pool.submit(lambda: made.append(2))  # noqa: B023
+        assert made == [1]
 
 
 def test_proofs_of_earlier_sessions_are_reused() -> None:
