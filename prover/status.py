@@ -1,8 +1,8 @@
 """The status of one prover in the original daemon's shape (GET /status): what its panel and scripts read.
 
 The original's words come first; ours stand beside them under keys of their own: `phase`, `finalizing`, `admin`,
-`lifecycle`, `activity`, `job`, `heartbeat_age_secs`. Absent values are null. Durations that still run are counted up to
-`now_us`.
+`lifecycle`, `activity`, `job`, `heartbeat_age_secs`, `journal` (its `trouble` says why nothing new is claimed). Absent
+values are null. Durations that still run are counted up to `now_us`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ def status(moment: Moment) -> dict[str, Any]:
         "gpu_workers": sorted(_workers(moment), key=lambda worker: worker["worker_id"]),
         "allocations": {"srs": _holdings(moment, "key:"), "pce": _holdings(moment, "program:")},
         "counters": _counters(moment),
+        "journal": {
+            "trouble": moment.gauges.get("trouble"),
+            "records_waiting": moment.gauges.get("journal_waiting"),
+        },
         "buffers": {
             "synth_in_flight": count[Attempt.SYNTHESIZING],
             "provers_in_flight": count[Attempt.READY] + sum(count[state] for state in _ON_WORKER),

@@ -26,7 +26,7 @@ MEANINGS = {
     Exit.USAGE: "wrong usage of the command line",
     Exit.BAD_INPUT: "the request, the proof or another input is not valid; the text names the field and the limit",
     Exit.KEYS: "a key is missing, damaged, of another circuit, or exists already",
-    Exit.UNAVAILABLE: "something that is needed is not there: a device, the database, space on the disk",
+    Exit.UNAVAILABLE: "something needed is not there: a device, the database, a folder to write to, space on the disk",
     Exit.INTERNAL: "an error that cuzk does not know: please report it",
     Exit.INTERRUPTED: "stopped by Ctrl-C",
 }
@@ -34,6 +34,7 @@ _UNAVAILABLE_CODES = frozenset(
     {
         "data_folder_foreign",
         "data_folder_in_use",
+        "data_folder_unwritable",
         "data_folder_version",
         "database_away",
         "database_full",
@@ -46,6 +47,7 @@ _UNAVAILABLE_CODES = frozenset(
         "postgres_failed",
         "postgres_not_found",
         "prover_name_taken",
+        "spool_unwritable",
         "stack_failed",
     }
 )

@@ -80,6 +80,8 @@ def _print(found: dict[str, Any], session: SessionRow) -> None:
         warn(f"{session.prover} has lost contact: what follows is what it did last")
     if found["local_keys"]:
         print("  local keys: not for the chain")
+    if found["journal"]["trouble"]:
+        warn(f"{session.prover} claims nothing new: {found['journal']['trouble']}")
     for worker in found["gpu_workers"]:
         print(f"  W{worker['worker_id']} on GPU {worker['gpu_ordinal']}: {_activity(worker)}")
     for job in found["pipelines"]:

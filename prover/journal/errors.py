@@ -6,7 +6,7 @@ from prover.errors import CuzkError, RequestConflict
 
 __all__ = [
     "DatabaseAway", "DatabaseFull", "ProverNameTaken", "RecordDamaged", "RecordRefused", "RequestConflict",
-    "SessionLost", "SpoolFull",
+    "SessionLost", "SpoolFull", "SpoolUnwritable",
 ]  # fmt: skip
 
 
@@ -36,10 +36,16 @@ class ProverNameTaken(CuzkError):
 
 
 class SpoolFull(CuzkError):
-    """The disk of the local spool is full or refuses to write; nothing new is claimed until it accepts again."""
+    """The disk of the local spool is full, nearly full, or refuses to write; nothing new is claimed meanwhile."""
 
     code = "spool_full"
     retryable = True
+
+
+class SpoolUnwritable(CuzkError):
+    """The folder of the spool cannot be written: its file system is read-only, or it is not ours."""
+
+    code = "spool_unwritable"
 
 
 class RecordRefused(CuzkError):

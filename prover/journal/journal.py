@@ -13,13 +13,13 @@ from prover.pipeline.clock import Clock
 from prover.pipeline.sources import ClaimedJob, EngineControl
 from prover.states import Refused, Transition
 
+from . import spool
 from .claims import Claims
 from .connection import connect
 from .errors import DatabaseAway, SessionLost
 from .heartbeat import Heartbeat
 from .records import Delivery, Proof, Sample
 from .session import AdminWish, admin_wishes, open_session, recover
-from .spool import Spool
 from .watch import Watch, read_clock
 from .writer import Writer
 
@@ -39,7 +39,7 @@ class Journal:
         self.wishes = tuple(wishes)  # of people for this prover's workers, from earlier sessions
         self._control: EngineControl | None = None
         self._losing, self._is_lost = threading.Lock(), False
-        self._writer = Writer(dsn, session, Spool(spool_folder, session), on_lost=self._lose)
+        self._writer = Writer(dsn, session, spool.Spool(spool_folder, session), on_lost=self._lose)
         self._claims = Claims(dsn, session, lambda: self.trouble)
         self._heartbeat = Heartbeat(dsn, session)
         self._watch: Watch | None = None
@@ -50,8 +50,9 @@ class Journal:
     def open(dsn: str, prover: str, spool_folder: Path, *, version: str, clock: Clock) -> Journal:
         """Begin a session: recover the spools of dead ones, end predecessors, make the row, teach `clock` the time.
 
-        Raises DatabaseAway, ProverNameTaken.
+        Raises DatabaseAway, ProverNameTaken, SpoolUnwritable.
         """
+        spool.prepare(spool_folder)
         try:
             with connect(dsn, "cuzk start") as connection:
                 recover(connection, spool_folder)

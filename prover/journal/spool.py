@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from prover.folders import has_room, unwritable
 from prover.states import Transition
 
-from .errors import SpoolFull
+from .errors import SpoolFull, SpoolUnwritable
 from .records import Record, from_json, to_json
 from .text import json_text
 
+ROOM = 16 << 20  # bytes that must be free on its disk: what accepted jobs may still have to say
 MAX_LINE = 8 << 20  # bytes; a longer one is not read into memory
 SUFFIX = ".spool"
 
@@ -35,6 +37,11 @@ class Spool:
         self.session = session
         self._file: int | None = None
         self._size = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether its disk has room for what may come; looked at anew each time."""
+        return has_room(self.path.parent, ROOM)
 
     @property
     def empty(self) -> bool:
@@ -89,6 +96,13 @@ class Spool:
             os.ftruncate(self._file, self._size)
             if self.empty:  # not even the first line is there
                 self.close()
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder and see that it can be written. Raises SpoolUnwritable; a disk that is full is no error here."""
+    reason = unwritable(folder)
+    if reason is not None:
+        raise SpoolUnwritable(reason, field="daemon.spool")
 
 
 @dataclass(slots=True)

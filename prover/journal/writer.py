@@ -26,6 +26,7 @@ from .records import Anomaly, Record
 from .spool import Spool
 
 INTERVAL = 0.025  # seconds between batches
+LOOK_EVERY_S = 1.0  # at the room on the spool's disk
 MAX_QUEUE = 200_000  # records in memory; more, and nothing new is claimed
 RETRY_MIN, RETRY_MAX = 0.25, 2.0  # seconds between attempts to reach the database
 
@@ -51,6 +52,7 @@ class Writer:
         self._retry_at, self._retry_s = 0.0, RETRY_MIN
         self._trouble: str | None = None  # of the database
         self._spool_full = False  # the disk refuses
+        self._has_room, self._look_at = True, 0.0  # there is less room than may be needed; when to look again
         self._anomalies = count(1)
         self._wake, self._stop, self._idle = threading.Event(), threading.Event(), threading.Event()
         self._idle.set()
@@ -82,7 +84,7 @@ class Writer:
         """
         if self.lost:
             return SessionLost.code
-        if self._spool_full:
+        if self._spool_full or not self._has_room:
             return SpoolFull.code
         return "queue_full" if len(self._queue) > MAX_QUEUE else self._trouble
 
@@ -107,8 +109,9 @@ class Writer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(1.0)
+            self._wake.wait(LOOK_EVERY_S)
             self._wake.clear()
+            self._look_at_disk()
             self._turn()
             self._stop.wait(INTERVAL)
         self._turn()
@@ -181,6 +184,17 @@ class Writer:
         while self._pending:
             self._append(self._pending[:1])
             del self._pending[0]
+
+    def _look_at_disk(self) -> None:
+        """A full disk is found before the spool is needed: what is claimed must be what can be kept."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_EVERY_S
+        had, self._has_room = self._has_room, self._spool.has_room
+        if had and not self._has_room:
+            log.error("journal's spool has no room: nothing new is claimed", folder=str(self._spool.path.parent))
+        elif not had and self._has_room:
+            log.info("journal's spool has room again", folder=str(self._spool.path.parent))
 
     def _set_spool_full(self, error: SpoolFull | None) -> None:
         if error is not None and not self._spool_full:

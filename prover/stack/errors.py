@@ -29,6 +29,12 @@ class DataFolderForeign(CuzkError):
     code = "data_folder_foreign"
 
 
+class DataFolderUnwritable(CuzkError):
+    """The folder of all state (CUZK_HOME) cannot be written: its file system is read-only, or it is not ours."""
+
+    code = "data_folder_unwritable"
+
+
 class PostgresFailed(CuzkError):
     """Postgres could not be set up or started; its log says why."""
 

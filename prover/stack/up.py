@@ -24,9 +24,10 @@ import psycopg
 
 from prover.errors import CuzkError
 from prover.filecoin.shapes import KIB, PROVED_KINDS, post_shape
+from prover.folders import unwritable
 from prover.groth16.making import making
 
-from .errors import StackFailed
+from .errors import DataFolderUnwritable, StackFailed
 from .passwords import password
 from .postgres import EmbeddedPostgres
 from .roles import DAEMON, DATABASE, OWNER, SITE, make_database, make_roles
@@ -251,9 +252,14 @@ def say_login(file: Path, new: bool) -> None:
 
 
 def make_home() -> Path:
-    """The home folder, with its folders. Others may pass through it: the database's user does when we are root."""
+    """The home folder, with its folders. Others may pass through it: the database's user does when we are root.
+
+    Raises DataFolderUnwritable.
+    """
     home = home_folder().absolute()
-    home.mkdir(mode=0o711, parents=True, exist_ok=True)
+    reason = unwritable(home, mode=0o711)
+    if reason is not None:
+        raise DataFolderUnwritable(reason, field="CUZK_HOME")
     for name, mode in (("log", 0o700), ("keys", 0o755), ("cache", 0o700), ("spool", 0o700), ("secrets", 0o700)):
         (home / name).mkdir(mode=mode, exist_ok=True)
     return home

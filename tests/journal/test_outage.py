@@ -13,6 +13,7 @@ import pytest
 from prover.journal import spool
 from prover.journal.records import Proof, Sample
 from prover.stack.roles import OWNER
+from tests.disks import small_disk
 from tests.journal.helpers import PROOF, Prover, assert_fold_equals_tables, eventually, running, submit_one
 from tests.journal.test_refused import refused as set_aside
 from tests.postgres import Database
@@ -135,3 +136,25 @@ def test_poison_does_not_keep_others_out_of_the_spool(own_server: Database, tmp_
         assert prover.journal.flush(30) and prover.journal.healthy
         assert_delivered(own_server, 1)
         assert [left["code"] for left in set_aside(tmp_path)] == ["record_refused"] * 2
+
+
+def test_a_full_disk_while_the_database_is_away(own_server: Database, tmp_path: Path) -> None:
+    """What was proved waits in memory; once there is room it is in the spool, and once the database is back, there."""
+    for _ in range(2):
+        submit_one(own_server)
+    with small_disk(tmp_path / "disk") as disk, running(own_server, disk.folder / "spool") as prover:
+        (accepted,) = prover.take()
+        disk.fill()
+        own_server.server.stop()
+        prover.prove(accepted)
+        eventually(lambda: prover.journal.trouble == "spool_full")
+        waiting = prover.journal.waiting
+        assert waiting > 10 and prover.take() == []
+        disk.free()
+        eventually(lambda: prover.journal.trouble == "database_away" and prover.journal.waiting == 1)
+        [kept] = (disk.folder / "spool").glob("*.spool")
+        assert b'"delivery"' in kept.read_bytes()
+        own_server.server.start()
+        assert prover.journal.flush(30) and prover.journal.healthy
+        assert_delivered(own_server, 1)
+        eventually(lambda: len(prover.take()) == 1)

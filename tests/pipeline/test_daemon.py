@@ -112,6 +112,15 @@ def test_a_prover_that_lost_its_lease_goes_on_in_a_new_session(database: Databas
     assert log.count("session lost") >= 1 and "thread died" not in log and "Traceback" not in log
 
 
+def test_a_spool_that_cannot_be_written_stops_the_start(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with daemon(database, tmp_path, f"daemon.spool={tmp_path}/file/spool") as process:
+        assert process.wait(PATIENCE_S) == Exit.UNAVAILABLE
+    log = (tmp_path / "log").read_text()
+    assert f"daemon.spool: {tmp_path}/file/spool: Not a directory [spool_unwritable]" in log
+    assert value(database, "SELECT count(*) FROM session WHERE prover = 'olga'") == 0
+
+
 def test_a_device_that_is_not_there_stops_the_start(database: Database, tmp_path: Path) -> None:
     with daemon(database, tmp_path, "gpus.devices=0,7") as process:
         assert process.wait(PATIENCE_S) == Exit.UNAVAILABLE
