@@ -18,7 +18,7 @@ EARLIER = """
 DROP FUNCTION was_worked_on;
 CREATE OR REPLACE FUNCTION give_back_job(p_job uuid, p_reason text) RETURNS void LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'of an earlier version'; END $$;
-DELETE FROM django_migrations WHERE app = 'fleet' AND name >= '0004';
+DELETE FROM django_migrations WHERE app = 'fleet' AND name >= '0005';
 """
 FUNCTIONS = """SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid), proacl::text FROM pg_proc p
     WHERE pronamespace = 'public'::regnamespace AND prokind = 'f' ORDER BY 1"""
