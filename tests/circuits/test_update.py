@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from prover.algebra.fields import FR
+from prover.algebra.kernels import compiled_programs
 from prover.circuits.constraint_system import ConstraintSystem
 from prover.circuits.definitions import count, describe_row, record, witness
 from prover.circuits.digest import Digest, elements_digest, first_different_row, r1cs_digest
@@ -108,6 +109,23 @@ def test_a_small_sector_is_satisfied_in_each_partition(partition: int) -> None:
     inputs = FR.ints_of(circuit(SMALL).synthesize(instance).inputs)
     number = partition | 1 << SMALL.partition_bits
     assert inputs == [1, number, instance.comm_r_old, instance.comm_d_new, instance.comm_r_new]
+
+
+#: several digests of challenges and no path below the apex; four partitions and a sub tree; h chosen among 7 .. 12
+OTHERS = {
+    "digests": UpdateShape(ProofKind.SNAP, SectorShape(256, 0, 0, 0), 1, 85, 8),
+    "partitions": UpdateShape(ProofKind.SNAP, SectorShape(KIB, 4, 0, 0), 4, 1, 2),
+    "larger h": UpdateShape(ProofKind.SNAP, SectorShape(128 * KIB, 0, 0, 0), 2, 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_any_shape_is_satisfied_without_compiling_anew(name: str) -> None:
+    shape = OTHERS[name]
+    circuit(shape).compile()
+    before = compiled_programs()
+    circuit(shape).synthesize(random_update(shape, 8, nodes=32).instance(shape.partitions - 1))
+    assert compiled_programs() == before
 
 
 @pytest.mark.acceptance

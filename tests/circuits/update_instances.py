@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 
 from prover.filecoin import poseidon
@@ -21,6 +21,12 @@ def sha256_node(children: Sequence[int]) -> int:
     """Two numbers' SHA-256, modulo 2^254."""
     message = b"".join(child.to_bytes(32, "little") for child in children)
     return int.from_bytes(sha256(message).digest(), "little") % (1 << 254)
+
+
+@cache
+def digest(inputs: Row, tag: int | None = None) -> int:
+    """Poseidon; equal subtrees cost nothing."""
+    return poseidon.digest(inputs, tag)
 
 
 class Tree:
@@ -53,17 +59,19 @@ class Update:
         self.shape = shape
         self._comm_c = comm_c
         self._data = Tree(data, (2,) * shape.node_bits, sha256_node)
-        self._old = Tree(old, shape.sector.arities, poseidon.digest)
-        self.comm_r_old = poseidon.digest((comm_c, self._old.root))
-        phi = poseidon.digest((self._data.root, self.comm_r_old), GENERATION_TAG)
+        self._old = Tree(old, shape.sector.arities, digest)
+        self.comm_r_old = digest((comm_c, self._old.root))
+        phi = digest((self._data.root, self.comm_r_old), GENERATION_TAG)
         shift = shape.node_bits - shape.h
-        rhos = [poseidon.digest((phi, high), GENERATION_TAG) for high in range(1 << shape.h)]
-        new = tuple((r + d * rhos[i >> shift]) % MODULUS for i, (r, d) in enumerate(zip(old, data, strict=True)))
-        self._new = Tree(new, shape.sector.arities, poseidon.digest)
+        encoded = (
+            (r + d * digest((phi, i >> shift), GENERATION_TAG)) % MODULUS if d else r
+            for i, (r, d) in enumerate(zip(old, data, strict=True))
+        )
+        self._new = Tree(tuple(encoded), shape.sector.arities, digest)
 
     @cached_property
     def comm_r_new(self) -> int:
-        return poseidon.digest((self._comm_c, self._new.root))
+        return digest((self._comm_c, self._new.root))
 
     @property
     def new_replica(self) -> Row:
@@ -73,7 +81,7 @@ class Update:
         """The challenged nodes: the bits of digests of comm_r_new, then those of the partition."""
         shape, found = self.shape, []
         for number in range(partition * shape.digests, (partition + 1) * shape.digests):
-            bits = poseidon.digest((self.comm_r_new, number), GENERATION_TAG)
+            bits = digest((self.comm_r_new, number), GENERATION_TAG)
             for _ in range(shape.challenges_per_digest):
                 found.append(partition << shape.challenge_bits | bits % (1 << shape.challenge_bits))
                 bits >>= shape.challenge_bits
@@ -107,12 +115,13 @@ def vector_update() -> Update:
     return Update(update_shape(2048), _nodes("sector1_replica"), _nodes("snap_data_padded"), comm_c)
 
 
-def random_update(shape: UpdateShape, seed: int) -> Update:
-    """Any old replica, and any data below 2^254."""
+def random_update(shape: UpdateShape, seed: int, nodes: int = 1024) -> Update:
+    """Any old replica, and any data below 2^254; but equal nodes and no data after the first so many `nodes`."""
     rng = random.Random(seed)
-    old = tuple(rng.randrange(MODULUS) for _ in range(shape.sector.nodes))
-    data = tuple(rng.randrange(1 << 254) for _ in old)
-    return Update(shape, old, data, rng.randrange(MODULUS))
+    old = [rng.randrange(MODULUS) for _ in range(min(nodes, shape.sector.nodes))]
+    data = [rng.randrange(1 << 254) for _ in old]
+    others = shape.sector.nodes - len(old)
+    return Update(shape, (*old, *(1,) * others), (*data, *(0,) * others), rng.randrange(MODULUS))
 
 
 def _nodes(name: str) -> Row:
