@@ -1,8 +1,9 @@
 """The status of one prover in the original daemon's shape (GET /status): what its panel and scripts read.
 
 The original's words come first; ours stand beside them under keys of their own: `phase`, `finalizing`, `admin`,
-`lifecycle`, `activity`, `job`, `heartbeat_age_secs`, `journal` (its `trouble` says why nothing new is claimed). Absent
-values are null. Durations that still run are counted up to `now_us`.
+`lifecycle`, `activity`, `job`, `partition_index`, `heartbeat_age_secs`, `journal` (its `trouble` says why nothing new is
+claimed). Partitions count from 0 within the job; `partition_index` is the one of the deadline that 0 stands for, and
+people are shown the sum. Absent values are null. Durations that still run are counted up to `now_us`.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ def _pipelines(moment: Moment) -> Iterator[dict[str, Any]]:
                 "phase": job.state,
                 "proof_kind": job.detail.get("kind"),
                 "started_secs_ago": moment.seconds_since(job.times.get(Job.LOADING)),
+                "partition_index": job.detail.get("partition_index", 0),
                 "total_partitions": len(partitions),
                 "partitions_done": sum(partition["state"] == "done" for partition in partitions),
                 "partitions": partitions,
@@ -135,6 +137,7 @@ def _workers(moment: Moment) -> Iterator[dict[str, Any]]:
             "state": "proving" if front else "idle",
             "current_job": job.detail.get("request_id", attempt.job),
             "current_partition": attempt.partition,
+            "partition_index": job.detail.get("partition_index", 0) if front else None,
             "busy_secs": moment.seconds_since(state.busy_since_us(key)),
             "id": key,
             "phase": attempt.state or None,

@@ -91,7 +91,7 @@ def _print(found: dict[str, Any], session: SessionRow) -> None:
 
 def _activity(worker: dict[str, Any]) -> str:
     if worker["state"] == "proving":
-        place = f"P{worker['current_partition']} of {worker['current_job']}"
+        place = f"P{worker['partition_index'] + worker['current_partition']} of {worker['current_job']}"
         return f"proving {place}, {worker['busy_secs']:.1f} s ({worker['phase']})"
     tails = len(worker["finalizing"])
     return str(worker["activity"]) + (f", {tails} finalizing" if tails else "")

@@ -53,11 +53,11 @@ def test_the_original_words_cover_every_state(word: str, states: list[str]) -> N
 
 @pytest.fixture
 def prover(database: Database, tmp_path: Path) -> Iterator[Prover]:
-    """W0 proves P1 of a job of three partitions and finalizes P0; P2 is being synthesised; one job is done already."""
+    """W0 proves P6 of a job of P5 to P7 and finalizes P5; P7 is being synthesised; one job is done already."""
     with running(database, tmp_path) as prover, database.connect(SITE) as web:
         submit(web, "finished")
         prover.prove(prover.take()[0])
-        submit(web, "deadline-1", b"open", partitions=3)
+        submit(web, "deadline-1", b"open", partitions=3, partition_index=5)
         (job,) = prover.take()
         submit(web, "waiting", b"later")
         tracker, name = prover.tracker, job.info.id
@@ -122,6 +122,7 @@ def test_json_tells_the_truth(prover: Prover, database: Database) -> None:
     )
     assert [len(busy["finalizing"]), busy["busy_secs"] >= 0] == [1, True]
     assert (idle["worker_id"], idle["state"], idle["current_job"], idle["busy_secs"]) == (1, "idle", None, None)
+    assert (job["partition_index"], busy["partition_index"], idle["partition_index"]) == (5, 5, None)
     assert found["counters"] == {
         "total_completed": 1,
         "completed_by_kind": {"window-post": 1},
@@ -149,7 +150,7 @@ def test_a_late_proof_counts_as_done(prover: Prover, database: Database) -> None
 def test_for_people(prover: Prover, database: Database) -> None:
     text = status(database).stdout
     assert "prover prover-a: online, last heartbeat" in text
-    assert "W0 on GPU 0: proving P1 of deadline-1" in text
+    assert "W0 on GPU 0: proving P6 of deadline-1" in text
     assert "W1 on GPU 0: idle" in text
     assert "window-post deadline-1: running, 0/3 partitions" in text
     assert "queued 1, completed 1, failed 0" in text

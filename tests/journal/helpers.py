@@ -123,13 +123,14 @@ def running(database: Database, folder: Path, name: str = "prover-a", devices: i
 def submit(
     connection: psycopg.Connection, request_id: str | None = None, content: bytes = b"request", partitions: int = 1,
     kind: str = "window-post", priority: int = 3, deadline: str | None = None,
+    partition_index: int = 0,
 ) -> Any:  # fmt: skip
     """Submit as the web does; returns (outcome, job, number, state, digest)."""
     row = connection.execute(
         "SELECT outcome, job::text, number, state, digest FROM"
-        " submit_job(%s, %s, %s, 2048, 4, %s, %s, 1000, 7, 0, %s, 'alice', %s)",
-        [request_id or f"r-{uuid.uuid4()}", hashlib.sha256(content).digest(), kind, priority, deadline, partitions,
-         content],
+        " submit_job(%s, %s, %s, 2048, 4, %s, %s, 1000, 7, %s, %s, 'alice', %s)",
+        [request_id or f"r-{uuid.uuid4()}", hashlib.sha256(content).digest(), kind, priority, deadline,
+         partition_index, partitions, content],
     ).fetchone()  # fmt: skip
     return row
 
