@@ -56,6 +56,9 @@ MAX_PARTITION_INDEX = (1 << 31) - 1
 MAX_JSON_BRACKETS = 4096  # a request holds one object and one list; each may stand in labels
 MAX_JSON_COMMAS = 1 << 20
 
+_BOM = b"\xef\xbb\xbf"  # editors of some systems begin UTF-8 with it
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[ \t\r\n]\0)*\{\0|(?:\0[ \t\r\n])*\0\{")
+
 _KINDS = {1: ProofKind.POREP, 2: ProofKind.SNAP, 3: ProofKind.WINDOW_POST, 4: ProofKind.WINNING_POST}
 _DEFAULT_PRIORITY = {ProofKind.WINNING_POST: Priority.CRITICAL, ProofKind.WINDOW_POST: Priority.HIGH}
 _PRIORITIES = {priority.value: priority for priority in Priority}
@@ -157,9 +160,17 @@ class UpdateRequest(ProofRequest):
         return self.shape.partitions
 
 
+def parse_either(data: bytes) -> ProofRequest:
+    """The request in either form. Raises a subclass of InvalidInput that names the field."""
+    return parse_json(data) if _is_text(data) else parse_message(data)
+
+
 def parse_json(data: bytes) -> ProofRequest:
     """The request in proto3's JSON mapping. Raises a subclass of InvalidInput that names the field."""
     _check_size(data)
+    if _UTF_16.match(data):
+        raise InvalidRequest("the file is in UTF-16 or UTF-32; a request in JSON is in UTF-8: save it so")
+    data = data.removeprefix(_BOM)
     _check_json_structure(data)
     try:
         fields = json.loads(data.decode(), object_pairs_hook=_without_doubles)
@@ -235,6 +246,12 @@ _REQUESTS: dict[ProofKind, Callable[..., ProofRequest]] = {
     ProofKind.WINDOW_POST: PostRequest,
     ProofKind.WINNING_POST: PostRequest,
 }
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether this is JSON, be its encoding what it may. No message in protobuf begins so: 0x7b, 0xef, 0xfe and 0xff
+    would begin a field of a type that it has not, and 0x00 one without number."""
+    return data.lstrip()[:1] == b"{" or data.startswith(_BOM) or _UTF_16.match(data) is not None
 
 
 def _digest(message: SubmitProofRequest) -> bytes:

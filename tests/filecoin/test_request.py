@@ -58,6 +58,14 @@ def test_field_names_in_snake_case_are_the_same_request() -> None:
     assert request.parse_json(json.dumps(fields).encode()) == parsed(WINDOW)
 
 
+def test_each_form_is_known_by_its_bytes() -> None:
+    """Some editors begin UTF-8 with a byte order mark."""
+    expected = parsed(WINDOW)
+    for data in (read(WINDOW), b"\n " + read(WINDOW), b"\xef\xbb\xbf" + read(WINDOW), expected.canonical):
+        assert request.parse_either(data) == expected
+    assert request.parse_json(b"\xef\xbb\xbf" + read(WINDOW)) == expected
+
+
 class TestDigest:
     def test_is_the_same_whoever_asks_and_however_urgently(self) -> None:
         digest = parsed(WINDOW).digest
@@ -128,6 +136,13 @@ class TestNoRequest:
         with pytest.raises(InvalidRequest) as caught:
             request.parse_json(data)
         assert len(str(caught.value)) < 400
+
+    @pytest.mark.parametrize("parse", [request.parse_json, request.parse_either])
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+    @pytest.mark.parametrize("space", ["", "\r\n "])
+    def test_a_file_in_utf_16_is_called_so(self, parse: Any, encoding: str, space: str) -> None:
+        with pytest.raises(InvalidRequest, match="UTF-16"):
+            parse((space + read(WINDOW).decode()).encode(encoding))
 
     @pytest.mark.parametrize("data", [b"", b"\xff" * 40, b"\x0a\x05abc", b"\x0a\x02\xff\xfe", b"{}"])
     def test_as_protobuf(self, data: bytes) -> None:

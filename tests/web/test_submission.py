@@ -73,6 +73,11 @@ def test_protobuf_is_taken_too(login: Login) -> None:
     assert bytes(Job.objects.get().request_digest) == parse_json(WINDOW).digest
 
 
+def test_a_byte_order_mark_is_no_matter(login: Login) -> None:
+    assert upload(login("olga"), b"\xef\xbb\xbf" + WINDOW).status_code == 302
+    assert bytes(Job.objects.get().request_digest) == parse_json(WINDOW).digest
+
+
 def test_what_was_downloaded_can_be_submitted_again(login: Login) -> None:
     upload(login("olga"), WINDOW)
     stored = bytes(JobInput.objects.get().request)
@@ -118,6 +123,7 @@ def test_another_id_can_be_given(login: Login) -> None:
 REFUSED = {
     "no json": (b"hello", "invalid_request", "protobuf"),
     "empty": (b"", "invalid_request", "empty"),
+    "UTF-16": (WINDOW.decode().encode("utf-16"), "invalid_request", "UTF-16"),
     "a list": (b"[1, 2]", "invalid_request", ""),
     "deep": (b'{"a":' * 100_000, "invalid_request", "objects and lists"),
     "unknown field": (changed(surprise=1), "invalid_request", "surprise"),
