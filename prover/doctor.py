@@ -80,8 +80,9 @@ def keys(config: Config) -> Findings:
         yield Verdict.BAD, f"none in {config.srs.param_cache}: `cuzk keys setup` makes local ones"
     for entry in entries:
         label = known.get(entry.name, f"unknown circuit {entry.name}")
-        said = [label, _gib(entry.size), "checked" if entry.digest else "not checked: `cuzk keys check`"]
-        good = entry.digest and not entry.warning and entry.name in known
+        word = "changed since its check" if entry.changed else "checked" if entry.digest else "not checked"
+        said = [label, _gib(entry.size), word if word == "checked" else f"{word}: `cuzk keys check`"]
+        good = word == "checked" and not entry.warning and entry.name in known
         yield Verdict.GOOD if good else Verdict.WARNING, ", ".join([*said, *filter(None, [entry.warning])])
 
 

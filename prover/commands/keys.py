@@ -48,14 +48,19 @@ class _Listed:
     origin: str
     warning: str | None
     digest: str | None
+    changed: bool
 
     @classmethod
     def of(cls, entry: KeyEntry) -> _Listed:
         circuit = _circuits().get(entry.name)
-        return cls(entry.name, circuit, entry.size, entry.local, str(entry.origin), entry.warning, entry.digest)
+        origin = str(entry.origin)
+        return cls(
+            entry.name, circuit, entry.size, entry.local, origin, entry.warning, entry.digest, entry.changed
+        )  # fmt: skip
 
     def line(self) -> str:
         checked = f"checked, {self.digest}" if self.digest else "not checked yet"
+        checked = "changed since its check, or copied: `cuzk keys check`" if self.changed else checked
         circuit = self.circuit or "unknown circuit"
         return f"{circuit}: {self.bytes / 2**20:.1f} MiB, {checked}; {self.warning or FOR_THE_CHAIN}\n  {self.name}"
 

@@ -2,8 +2,9 @@
 
 A key NAME is NAME.params, NAME.vk and NAME.meta. Two files of our own lie beside them: NAME.local marks a key that was
 made here (good for tests and test networks, never for the chain), and NAME.checked records that every point of the
-file with this digest was checked, so that it's done once. A key is one for the chain when its verifying key is the
-published one; then its NAME.params must be the published one too.
+file with this digest was checked, so that it's done once. The record also has what the file system says of the file:
+a list of keys can tell at once that a file is not the one that was checked, without reading it. A key is one for the
+chain when its verifying key is the published one; then its NAME.params must be the published one too.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class KeyEntry:
     origin: Origin
     digest: str | None  # of the file that was checked; None when none was
     checked_at: float | None  # seconds since the epoch
+    changed: bool  # since it was checked, as far as the file system tells
 
     @property
     def local(self) -> bool:
@@ -98,6 +100,7 @@ class KeyStore:
             origin=self.origin(name, record),
             digest=record.get("digest"),
             checked_at=record.get("checked_at"),
+            changed=bool(record) and record.get("file") != _identity(path),
         )
 
     def is_local(self, name: str, record: dict[str, Any] | None = None) -> bool:
@@ -133,9 +136,12 @@ class KeyStore:
         """Map the key and make sure that every point in it was checked: by the record beside it, or else now.
 
         KeyFileDamaged when the file isn't the one that the record speaks of, naming the sections that changed, and
-        when the `.vk` beside it differs. `progress` gets the fraction of the points checked.
+        when the `.vk` beside it differs. The file is read for that, whatever the file system says of it; the same
+        content in another file (a copy, say) is bound to its record anew. `progress` gets the fraction of the points
+        checked.
         """
         entry = self.find(name)
+        identity = _identity(entry.path)
         parameters = Parameters.open(entry.path)
         self._compare_vk(name, parameters)
         record = _read_json(self.path(name, "checked"))
@@ -150,22 +156,24 @@ class KeyStore:
                 f"{parameters.path} has changed since it was checked; if that's meant, run `cuzk keys check`",
                 field=", ".join(changed) or "file",
             )
+        if entry.changed:
+            self._write_record(name, record | {"file": identity})
         return parameters
 
     def check(self, name: str, progress: Callable[[float], None] | None = None) -> KeyEntry:
         """Check every point of the key whatever the record says, and record it. Raises KeyFileDamaged."""
         entry = self.find(name)
+        identity = _identity(entry.path)  # before anything is read, so that whatever changes meanwhile is seen
         parameters = Parameters.open(entry.path)
         self._compare_vk(name, parameters)
         parameters.check(_fraction(parameters.point_count(), progress) if progress else None)
         digest = parameters.digest()
         self._compare_published(entry, digest)
-        with contextlib.suppress(KeyWriteFailed):  # a directory that others own: the check is made again next time
-            _write(self.path(name, "checked"), [_record(parameters, digest)])
+        self._write_record(name, _record(parameters, digest) | {"file": identity})
         return self.find(name)
 
     def add(self, name: str, parameters: Parameters, sector_size: int, known_scalars: bool) -> KeyEntry:
-        """Write a key that was made here, with its `.vk`, `.meta`, marker and record; NAME.params comes last, whole.
+        """Write a key that was made here, with its `.vk`, `.meta` and marker; then NAME.params, whole, and its record.
 
         Raises KeyExists: a key is never overwritten. Files that a broken-off set-up left without `.params` are.
         """
@@ -174,8 +182,10 @@ class KeyStore:
         _write(self.path(name, "local"), [_marker(parameters, known_scalars)])
         _write(self.path(name, "vk"), [parameters.vk.to_bytes()])
         _write(self.path(name, "meta"), [json.dumps({"sector_size": sector_size}).encode()])
-        _write(self.path(name, "checked"), [_record(parameters, parameters.digest())])
+        self.path(name, "checked").unlink(missing_ok=True)  # of a file that is gone
         _write(self.path(name, "params"), parameters.chunks(), keep_existing=True)
+        identity = _identity(self.path(name, "params"))
+        self._write_record(name, _record(parameters, parameters.digest()) | {"file": identity})
         return self.find(name)
 
     def refuse_existing(self, name: str) -> None:
@@ -183,6 +193,10 @@ class KeyStore:
         foreign_vk = self.path(name, "vk").exists() and not self.is_local(name)
         if self.path(name, "params").exists() or foreign_vk:
             raise KeyExists(f"{name} is in {self.directory} already; remove it by hand if it's to be made again")
+
+    def _write_record(self, name: str, record: dict[str, Any]) -> None:
+        with contextlib.suppress(KeyWriteFailed):  # a directory that others own: the check is made again next time
+            _write(self.path(name, "checked"), [json.dumps(record).encode()])
 
     def _compare_vk(self, name: str, parameters: Parameters) -> None:
         if self.verifying_key(name).to_bytes() != parameters.vk.to_bytes():
@@ -206,15 +220,25 @@ def _marker(parameters: Parameters, known_scalars: bool) -> bytes:
     return json.dumps(marker).encode()
 
 
-def _record(parameters: Parameters, digest: str) -> bytes:
-    record = {
+def _record(parameters: Parameters, digest: str) -> dict[str, Any]:
+    return {
         "digest": digest,
         "size": parameters.size,
         "sections": parameters.section_digests(),
         "points": parameters.point_count(),
         "checked_at": time.time(),
     }
-    return json.dumps(record).encode()
+
+
+def _identity(path: Path) -> dict[str, int]:
+    """What a file cannot keep when it is written to or replaced: nobody can set back the ctime."""
+    found = path.stat()
+    return {
+        "size": found.st_size,
+        "mtime_ns": found.st_mtime_ns,
+        "ctime_ns": found.st_ctime_ns,
+        "inode": found.st_ino,
+    }
 
 
 def _fraction(total: int, progress: Callable[[float], None]) -> Callable[[int], None]:

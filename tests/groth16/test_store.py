@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,63 @@ def test_a_damaged_section_is_named_by_the_record(keys: KeyStore) -> None:
     assert caught.value.field == "b_g2[1012]"
 
 
+def written_in_place(path: Path) -> None:
+    flip(path, TINY.stat().st_size - 5)
+
+
+def written_in_place_with_its_time_set_back(path: Path) -> None:
+    before = path.stat()
+    flip(path, TINY.stat().st_size - 5)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replaced(path: Path) -> None:
+    other = path.with_suffix(".other")
+    shutil.copy2(path, other)
+    flip(other, TINY.stat().st_size - 5)
+    other.replace(path)
+
+
+def grown(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
+@pytest.mark.parametrize("change", [written_in_place, written_in_place_with_its_time_set_back, replaced, grown])
+def test_a_file_that_is_not_the_checked_one_is_listed_so_and_refused(
+    change: Callable[[Path], None], keys: KeyStore
+) -> None:
+    keys.open(NAME)
+    assert not keys.find(NAME).changed
+    change(keys.path(NAME, "params"))
+    assert keys.find(NAME).changed
+    for use in (keys.open, keys.check):
+        with pytest.raises(KeyFileDamaged):
+            use(NAME)
+    assert keys.find(NAME).changed
+
+
+@pytest.mark.parametrize("how", ["open", "check"])
+def test_the_same_content_in_another_file_is_bound_anew(how: str, keys: KeyStore, tmp_path: Path) -> None:
+    keys.open(NAME)
+    copies = KeyStore(shutil.copytree(keys.directory, tmp_path / "copy"))
+    assert copies.find(NAME).changed
+    checked: list[float] = []
+    getattr(copies, how)(NAME, checked.append)
+    assert bool(checked) == (how == "check")
+    assert not copies.find(NAME).changed
+
+
+def test_a_record_that_names_no_file_is_bound_when_the_key_is_used(keys: KeyStore) -> None:
+    keys.open(NAME)
+    record = json.loads(keys.path(NAME, "checked").read_text())
+    del record["file"]
+    keys.path(NAME, "checked").write_text(json.dumps(record))
+    assert keys.find(NAME).changed
+    keys.open(NAME)
+    assert not keys.find(NAME).changed
+
+
 def test_a_damaged_key_without_a_record_is_refused_and_not_recorded(keys: KeyStore) -> None:
     flip(keys.path(NAME, "params"), 2000)
     for _ in range(2):
@@ -181,7 +239,8 @@ def test_a_huge_vk_file_is_refused_before_it_is_read(keys: KeyStore) -> None:
 def test_a_key_made_here_says_so_everywhere(tmp_path: Path) -> None:
     keys = added(tmp_path)
     (entry,) = keys.entries()
-    assert (entry.local, entry.warning) == (True, LOCAL_WARNING)
+    assert (entry.local, entry.warning, entry.changed) == (True, LOCAL_WARNING, False)
+    assert entry.digest
     assert keys.path(NAME, "params").read_bytes() == TINY.read_bytes()
     assert json.loads(keys.path(NAME, "meta").read_text()) == {"sector_size": 2048}
     assert json.loads(keys.path(NAME, "local").read_text())["known_scalars"] is True
