@@ -16,7 +16,7 @@ from prover.filecoin.post import PostInstance, PostPartition
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import ProofKind
-from prover.groth16.errors import KeyNotFound
+from prover.groth16.errors import KeyFileDamaged, KeyNotFound
 from prover.groth16.store import KeyStore
 from prover.groth16.verifier import PreparedKey
 from prover.pipeline.devices import DeviceMissing, discover
@@ -100,6 +100,31 @@ def test_phases_of_key_and_compilation_are_seen_once_a_device(kind: TinyKind) ->
         ("program", "compiling"), ("program", "ready"), ("key", "loading"), ("key", "ready"), ("program", "compiling"),
         ("program", "ready"),
     ]  # fmt: skip
+
+
+def test_a_key_that_was_damaged_since_its_check_is_refused_until_it_is_whole_again(
+    kind: TinyKind, tmp_path: Path
+) -> None:
+    keys = KeyStore(shutil.copytree(kind._settings.keys.directory, tmp_path / "keys"))
+    fresh = TinyKind(ProofKind.WINDOW_POST, replace(kind._settings, keys=keys))
+    said: list[tuple[str, str | None]] = []
+
+    def report(name: str, state: Holding, detail: object, *, reason: str | None = None) -> None:
+        if name.startswith("key:"):
+            said.append((state, reason))
+
+    work, device = fresh.load(request())[0], discover("prover", jaxconf.devices("cpu"), [0])[0]
+    name = work.shape.key_name
+    keys.check(name)
+    whole = keys.path(name, "params").read_bytes()
+    keys.path(name, "params").write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
+    assert keys.find(name).changed
+    with pytest.raises(KeyFileDamaged, match="changed since it was checked"):
+        fresh.prepare(work, device, report)  # type: ignore[arg-type]
+    keys.path(name, "params").write_bytes(whole)
+    fresh.prepare(work, device, report)  # type: ignore[arg-type]
+    assert said == [("loading", None), ("failed", "key_damaged"), ("loading", None), ("ready", None)]
+    assert not keys.find(name).changed
 
 
 def test_a_proof_for_other_inputs_or_a_damaged_one_is_refused(kind: TinyKind) -> None:
