@@ -140,9 +140,14 @@ class Job(Mirror):
     class Meta:
         db_table = "job"
         indexes = [
-            models.Index(fields=["-number"], name="job_number_desc"),
-            models.Index(fields=["kind", "-number"], name="job_kind"),
-            models.Index(fields=["state", "-number"], name="job_state"),
+            # the history's order, whole and by each of its filters
+            models.Index(fields=["-submitted_at", "-number"], name="job_newest"),
+            models.Index(fields=["kind", "-submitted_at", "-number"], name="job_kind"),
+            models.Index(fields=["state", "-submitted_at", "-number"], name="job_state"),
+            models.Index(fields=["kind", "state", "-submitted_at", "-number"], name="job_kind_state"),
+            models.Index(
+                fields=["-submitted_at", "-number"], name="job_newest_open", condition=models.Q(ended_at=None)
+            ),
             models.Index(fields=["request_id"], name="job_request_id"),
             models.Index(fields=["priority", "number"], name="job_open", condition=models.Q(ended_at=None)),
         ]
@@ -153,6 +158,9 @@ class Job(Mirror):
                 condition=~models.Q(state__in=["failed", "cancelled"]),
             )
         ]
+
+    def __str__(self) -> str:
+        return f"job {self.number}"
 
 
 class JobInput(models.Model):
@@ -302,7 +310,8 @@ class Command(Mirror):
                 fields=["prover", "requested_at"],
                 name="command_open",
                 condition=models.Q(state__in=["pending", "taken"]),
-            )
+            ),
+            models.Index(fields=["target", "-requested_at"], name="command_target"),
         ]
 
 

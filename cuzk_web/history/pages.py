@@ -1,4 +1,8 @@
-"""Keyset pages: a page is cut at a job's number, so rows that arrive meanwhile move nothing, and nothing is counted."""
+"""Keyset pages: a page is cut at a job, so rows that arrive meanwhile move nothing, and nothing is counted.
+
+Jobs stand in the order of their time of submission: each filter has an index in that order, so that a page costs the
+same wherever in the history it lies. Addresses name the edge by the job's number alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.db import OperationalError, connection, transaction
+from django.db.models import Q, QuerySet
 from psycopg.errors import QueryCanceled
 
 from cuzk_web.fleet.models import Job
@@ -35,19 +40,32 @@ class JobPage:
 
 def job_page(wanted: JobFilter) -> JobPage:
     """The page that the filter asks for. Raises SearchTooSlow."""
-    rows, upwards = Job.objects.filter(wanted.where()).defer("request_digest", "times", "timings"), False
-    if wanted.after is not None:
-        rows, upwards = rows.filter(number__gt=wanted.after).order_by("number"), True
-    elif wanted.before is not None:
-        rows = rows.filter(number__lt=wanted.before).order_by("-number")
-    else:
-        rows = rows.order_by("-number")
+    upwards = wanted.after is not None
     with _limited():
-        found = list(rows[: PAGE + 1])
+        found = list(page_rows(wanted)[: PAGE + 1])
     more, jobs = len(found) > PAGE, found[:PAGE]
     if upwards:
         jobs.reverse()
     return _linked(wanted, jobs, more, upwards)
+
+
+def page_rows(wanted: JobFilter) -> QuerySet[Job]:
+    """The filter's jobs from the page's edge on; upwards, the oldest first, when the edge is `after`."""
+    rows = Job.objects.filter(wanted.where()).defer("request_digest", "times", "timings")
+    if wanted.after is not None:
+        return rows.filter(_beyond(wanted.after, "gt")).order_by("submitted_at", "number")
+    if wanted.before is not None:
+        rows = rows.filter(_beyond(wanted.before, "lt"))
+    return rows.order_by("-submitted_at", "-number")
+
+
+def _beyond(edge: int, side: str) -> Q:
+    """The jobs on one side (gt or lt) of a job; when there is none of this number, of the one before it."""
+    near = Job.objects.filter(number__lte=edge).order_by("-number").values_list("submitted_at", flat=True).first()
+    if near is None:
+        return Q(**{f"number__{side}": edge})
+    farther = Q(**{f"submitted_at__{side}": near}) | Q(submitted_at=near, **{f"number__{side}": edge})
+    return Q(**{f"submitted_at__{side}e": near}) & farther  # the first part is what an index can be entered by
 
 
 def _linked(wanted: JobFilter, jobs: list[Job], more: bool, upwards: bool) -> JobPage:
