@@ -7,7 +7,8 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, ExpressionWrapper, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet, Subquery
+from django.db.models.functions import JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
@@ -172,9 +173,11 @@ class WorkerAdmin(ReadOnly):
         return TemplateResponse(request, "admin/fleet/worker/confirm.html", context)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With whether the prover is alive."""
+        """With whether the prover is alive, and the newest command."""
         alive = ExpressionWrapper(commands.with_liveness(), output_field=BooleanField())
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(alive=alive)
+        asked = Command.objects.filter(target=OuterRef("pk")).order_by("-requested_at")
+        last = Subquery(asked.values(last=JSONObject(action="action", state="state", outcome="outcome"))[:1])
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(alive=alive, last=last)
         return rows
 
     @admin.display(description="worker", ordering="display_id")
@@ -193,7 +196,9 @@ class WorkerAdmin(ReadOnly):
         return badge(worker.admin)
 
     @admin.display(description="last command")
-    def last_command(self, worker: Worker) -> str | SafeString:
+    def last_command(self, worker: Any) -> str | SafeString:
         """The newest command and its state."""
-        last = Command.objects.filter(target=worker.pk).order_by("-requested_at").first()
-        return "–" if last is None else format_html("{} {} {}", last.action, badge(last.state), last.outcome or "")
+        last = worker.last
+        if last is None:
+            return "–"
+        return format_html("{} {} {}", last["action"], badge(last["state"]), last["outcome"] or "")
