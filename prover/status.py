@@ -1,8 +1,8 @@
 """The status of one prover in the original daemon's shape (GET /status): what its panel and scripts read.
 
 The original's words come first; ours stand beside them under keys of their own: `phase`, `finalizing`, `admin`,
-`lifecycle`, `activity`, `job`, `partition_index`, `heartbeat_age_secs`, `journal` (its `trouble` says why nothing new is
-claimed). Partitions count from 0 within the job; `partition_index` is the one of the deadline that 0 stands for, and
+`lifecycle`, `activity`, `job`, `partition_index`, `heartbeat_age_secs`, `journal` (its `trouble` says why nothing new
+is claimed). Partitions count from 0 within the job; `partition_index` is the one of the deadline that 0 stands for, and
 people are shown the sum. Absent values are null. Durations that still run are counted up to `now_us`.
 """
 

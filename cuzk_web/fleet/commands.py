@@ -1,12 +1,15 @@
-"""What people ask of workers: checked, written as a command row with its event, and answered by the prover.
+"""What people ask of workers and jobs: checked, written as a command row with its event, and answered by the prover.
 
-The prover that has the worker executes the command; nothing here changes a worker. What is refused here is refused
-before anybody waits for an answer; the prover may still refuse, with its own reason.
+The prover that has the worker or the job executes the command; nothing here changes a worker. What is refused here is
+refused before anybody waits for an answer; the prover may still refuse, with its own reason. A job that no prover has
+is cancelled by the database itself.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
+from enum import StrEnum
 
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
@@ -15,10 +18,10 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
 from prover.errors import CommandRefused, CuzkError
-from prover.states import WORKER_ACTIONS, Action, Lifecycle, action_refusal
+from prover.states import JOB_ENDS, WORKER_ACTIONS, Action, Lifecycle, action_refusal
 from prover.states import Command as CommandState
 
-from .models import Command, Worker
+from .models import Command, Job, Session, Worker
 
 ACTIONS = tuple(action.value for action in WORKER_ACTIONS)
 CONFIRMED = frozenset({Action.DRAIN.value, Action.DISABLE.value})  # asked once more in the admin: they empty a machine
@@ -29,6 +32,21 @@ class UnknownWorker(CuzkError):
     """There is no such worker."""
 
     code = "unknown_worker"
+
+
+class UnknownJob(CuzkError):
+    """There is no such job."""
+
+    code = "unknown_job"
+
+
+class Cancelled(StrEnum):
+    """What came of the wish to cancel a job."""
+
+    AT_ONCE = "cancelled"  # nobody had it
+    ASKED = "requested"  # its prover was asked
+    WAITING = "waiting"  # its prover was asked before and has not answered yet
+    BEFORE = "before"  # it was cancelled before
 
 
 @dataclass(frozen=True)
@@ -56,6 +74,48 @@ def ask(user: User, worker_id: str, action: str) -> Asked:
     return Asked(made, created=True)
 
 
+def cancel(user: User, job_id: uuid.UUID) -> Cancelled:
+    """Cancel a job: at once, or by its prover, which drops what runs at the next end of a step. Twice is as once.
+
+    Raises UnknownJob; CommandRefused when the job has ended otherwise, or its prover cannot be reached.
+    """
+    with transaction.atomic():
+        _lock(str(job_id))
+        job = Job.objects.select_related("session").filter(pk=job_id).first()
+        if job is None:
+            raise UnknownJob(field=str(job_id))
+        if job.state == Cancelled.AT_ONCE:
+            return Cancelled.BEFORE
+        if job.state not in JOB_ENDS and waiting_cancel(job) is not None:
+            return Cancelled.WAITING
+        outcome = _cancel(user, job)
+        LogEntry.objects.log_actions(user.pk, [job], CHANGE, change_message="asked to cancel", single_object=True)
+    return outcome
+
+
+def waiting_cancel(job: Job) -> Command | None:
+    """The wish to cancel this job that its prover has not answered yet."""
+    asked = Command.objects.filter(target=str(job.pk), action=Action.CANCEL.value, state__in=OPEN)
+    return asked.filter(prover=job.session.prover).first() if job.session else None
+
+
+def _cancel(user: User, job: Job) -> Cancelled:
+    """By the database's function: the job may have moved since it was read."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT cancel_job(%s, %s, %s)", [job.pk, user.pk, user.get_username()])
+        (word,) = cursor.fetchone()
+    job.refresh_from_db()
+    if word == "ended":
+        raise CommandRefused(f"job {job.number} is {job.state} already", field=str(job.pk))
+    if word == Cancelled.ASKED and not _session_lives(job.session_id):
+        raise CommandRefused(
+            f"job {job.number}: its prover is not online, so nobody would execute it; soon it will be given back, and"
+            " can be cancelled then",
+            field=str(job.pk),
+        )
+    return Cancelled(word)
+
+
 def refusal(worker: Worker, action: str) -> str | None:
     """Why a worker (with its `alive` annotation) may not be asked for an action now; None when it may."""
     if worker.state != Lifecycle.ONLINE or not worker.alive:  # type: ignore[attr-defined]
@@ -68,10 +128,16 @@ def with_liveness() -> Q:
     return Q(session__state=Lifecycle.ONLINE.value, session__lease_until__gt=Now())
 
 
-def _lock(worker_id: str) -> None:
-    """One at a time a worker, until the transaction ends: parallel clicks make one command."""
+def _session_lives(session_id: uuid.UUID | None) -> bool:
+    if session_id is None:
+        return False
+    return Session.objects.filter(pk=session_id, state=Lifecycle.ONLINE.value, lease_until__gt=Now()).exists()
+
+
+def _lock(target: str) -> None:
+    """One at a time a worker or job, until the transaction ends: parallel clicks make one command."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('command ' || %s, 0))", [worker_id])
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('command ' || %s, 0))", [target])
 
 
 def _worker(worker_id: str) -> Worker:

@@ -14,10 +14,11 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from cuzk_web.accounts.roles import MAY_READ_REQUESTS, allowed
-from cuzk_web.fleet.models import Attempt, Delivery, Job, JobInput
+from cuzk_web.accounts.roles import MAY_COMMAND, MAY_READ_REQUESTS, allowed
+from cuzk_web.fleet.models import Attempt, Command, Delivery, Job, JobInput
 from cuzk_web.live.labels import KINDS
 from prover.filecoin.shapes import PROOF_BYTES
+from prover.states import Action
 from prover.states import Job as JobState
 
 from . import timeline
@@ -66,6 +67,8 @@ def job_detail(request: HttpRequest, job_id: uuid.UUID) -> HttpResponse:
         "digest": bytes(job.request_digest).hex(),
         "retries": Job.objects.filter(retry_of=job).only("id", "number", "state").order_by("number")[:20],
         "may_read_request": allowed(request.user, MAY_READ_REQUESTS),
+        "may_cancel": job.ended_at is None and allowed(request.user, MAY_COMMAND),
+        "cancel": _asked_to_cancel(job),
     })  # fmt: skip
 
 
@@ -88,6 +91,13 @@ def request_file(request: HttpRequest, job_id: uuid.UUID) -> StreamingHttpRespon
     if not JobInput.objects.filter(job=job_id).exists():
         raise Http404("The request of this job is not kept any more, or there is no such job.")
     return _attachment(StreamingHttpResponse(_pieces(job_id)), f"request-{job_id}.pb")
+
+
+def _asked_to_cancel(job: Job) -> Command | None:
+    """The newest wish, while the job's state does not tell what came of it."""
+    if job.ended_at is not None:
+        return None
+    return Command.objects.filter(target=str(job.id), action=Action.CANCEL.value).order_by("-requested_at").first()
 
 
 def _delivered(job: Job) -> QuerySet[Delivery]:
