@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError
 
 from .errors import InvalidInput
+from .filecoin.shapes import PARAMETER_CACHE
 
 DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
 PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
@@ -106,7 +107,7 @@ class Pipeline(Section):
 class Srs(Section):
     """Keys."""
 
-    param_cache: Path = Path("/var/tmp/filecoin-proof-parameters")
+    param_cache: Path = Path(PARAMETER_CACHE)
 
 
 class Cache(Section):

@@ -18,7 +18,6 @@ from .filecoin.shapes import circuit_shapes
 MEMORY_NEEDED = 5 << 29  # bytes: the bound for the circuits of 2 KiB sectors, tables included
 DISK_NEEDED = 1 << 28  # bytes free, for spool and caches
 CLOCK_TOLERANCE = 1.0  # seconds between this host's clock and the database's
-BEAT_TOLERANCE = 12.0  # seconds: the length of a lease
 
 
 class Verdict(StrEnum):
@@ -113,7 +112,7 @@ def database(config: Config) -> Findings:
     yield Verdict.GOOD if near else Verdict.WARNING, f"answers; its clock and ours are {apart:.1f} s apart"
     for session in fleet.sessions:
         age = session.heartbeat_age
-        late = session.state == "online" and (age is None or age > BEAT_TOLERANCE)
+        late = fleet.has_lost_contact(session)
         beat = "no heartbeat yet" if age is None else f"last heartbeat {age:.0f} s ago"
         yield Verdict.WARNING if late else Verdict.GOOD, f"prover {session.prover}: {session.state}, {beat}"
 

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import CircuitShape, ProofKind, SectorShape, circuit_shape, parse_sector_size
+from prover.filecoin.shapes import (
+    PARAMETER_CACHE,
+    CircuitShape,
+    ProofKind,
+    SectorShape,
+    circuit_shape,
+    parse_sector_size,
+)
 
 if TYPE_CHECKING:
     import jax
@@ -38,7 +45,7 @@ def sector(text: str) -> SectorShape:
 def default_keys() -> Path:
     """Where the Filecoin stack keeps its parameters."""
     configured = os.environ.get("FIL_PROOFS_PARAMETER_CACHE")
-    return Path(configured or "/var/tmp/filecoin-proof-parameters")
+    return Path(configured or PARAMETER_CACHE)
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,6 @@ from .terminal import note, warn
 if TYPE_CHECKING:
     from prover.journal.client import Fleet, SessionRow
 
-STALE_AFTER = 12.0  # seconds without a heartbeat: the lease's length
-
 
 class ProverUnknown(InvalidInput):
     """No prover of this name has ever used this database."""
@@ -49,7 +47,7 @@ def run(arguments: argparse.Namespace) -> Exit:
         print(json.dumps(_status(fleet, chosen[0]), indent=1))
         return Exit.OK
     for session in chosen:
-        _print(_status(fleet, session), session)
+        _print(_status(fleet, session), session, fleet.has_lost_contact(session))
     count = _status(fleet, chosen[0])["counters"]
     print(f"queued {count['queue_depth']}, completed {count['total_completed']}, failed {count['total_failed']}")
     return Exit.OK
@@ -71,12 +69,12 @@ def _status(fleet: Fleet, session: SessionRow) -> dict[str, Any]:
     return status(Moment(fleet.state, session.session, fleet.now_us, session.gauges or {}, session.heartbeat_age))
 
 
-def _print(found: dict[str, Any], session: SessionRow) -> None:
+def _print(found: dict[str, Any], session: SessionRow, lost_contact: bool) -> None:
     """For people. What a stale prover was doing is said to be old."""
     age = session.heartbeat_age
     beat = "" if age is None else f", last heartbeat {age:.1f} s ago"
     print(f"prover {session.prover}: {session.state}{beat}")
-    if session.state == "online" and (age is None or age > STALE_AFTER):
+    if lost_contact:
         warn(f"{session.prover} has lost contact: what follows is what it did last")
     if found["local_keys"]:
         print("  local keys: not for the chain")

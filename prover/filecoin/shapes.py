@@ -23,6 +23,7 @@ WINDOW_CHALLENGES = 10  # a sector
 WINNING_CHALLENGES = 66  # in one sector
 UPDATE_CHALLENGE_BITS = 254  # of a digest that are cut into the challenges of a sector update
 CACHE_VERSION = 28  # of the Filecoin parameter files
+PARAMETER_CACHE = "/var/tmp/filecoin-proof-parameters"  # their folder, if FIL_PROOFS_PARAMETER_CACHE names no other
 
 
 class ProofKind(StrEnum):

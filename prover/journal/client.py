@@ -12,7 +12,7 @@ import psycopg
 
 from prover.errors import CuzkError
 from prover.filecoin.request import ProofRequest
-from prover.states import JOB_ENDS, Entity, FleetState, Job, View, from_json
+from prover.states import JOB_ENDS, Entity, FleetState, Job, Lifecycle, View, from_json
 
 from .connection import connect, is_away, is_full
 from .errors import DatabaseAway, DatabaseFull, RequestConflict
@@ -33,6 +33,7 @@ SELECT DISTINCT ON (prover) id::text, prover, state,
 FROM session WHERE id <> site_session()
 ORDER BY prover, started_at DESC
 """
+_NOW = "SELECT to_us(clock_timestamp()), extract(epoch FROM lease_length())::float8"
 _VIEWS = """
 SELECT entity, id, state, times, detail, reason, session::text, seq, job::text, partition, attempt_no, worker
 FROM mirror
@@ -111,6 +112,12 @@ class Fleet:
     state: FleetState
     sessions: tuple[SessionRow, ...]
     now_us: int
+    lease_s: float  # seconds: a heartbeat that is older says that contact was lost
+
+    def has_lost_contact(self, session: SessionRow) -> bool:
+        """Whether a prover that should be there has not been heard of for a whole lease."""
+        age = session.heartbeat_age
+        return session.state == Lifecycle.ONLINE and (age is None or age > self.lease_s)
 
 
 class Client:
@@ -168,11 +175,11 @@ class Client:
             sessions = tuple(SessionRow(*row) for row in connection.execute(_SESSIONS))
             ended = dict(connection.execute("SELECT kind || ' ' || state, count FROM counter").fetchall())
             views = connection.execute(_VIEWS).fetchall()
-            [(now_us,)] = connection.execute("SELECT to_us(clock_timestamp())").fetchall()
+            [(now_us, lease_s)] = connection.execute(_NOW).fetchall()
         state = FleetState(ended=ended)
         for entity, key, *fields in views:
             state.views[Entity(entity)][key] = View(*fields)
-        return Fleet(from_json(state.to_json()), sessions, now_us)
+        return Fleet(from_json(state.to_json()), sessions, now_us, lease_s)
 
     def _row(self, query: str, values: list[Any]) -> tuple[Any, ...]:
         with self._open() as connection:

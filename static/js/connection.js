@@ -2,10 +2,10 @@
 
 import { ServerClock } from "./clock.js";
 import { feed, fromJson, Gap } from "./fold.js";
+import { LEASE_MS } from "./lease.js";
 
 const ACK_FRAMES = 10;
 const ACK_MS = 1000;
-const SILENCE_MS = 12_000; // no frame for so long: the socket is dead, whatever it says
 const BACKOFF_MS = [500, 30_000];
 const FINAL = { 4401: "logged out", 4403: "not allowed" };
 
@@ -45,9 +45,9 @@ export class Connection extends EventTarget {
     return performance.now() - this.#heardAt;
   }
 
-  /** No frame or ping for 12 s, or the server could not read its database for so long: nothing here is current. */
+  /** No frame or ping for the length of a lease, or the server could not read its database for so long: nothing here is current. */
   get stale() {
-    return this.silence() > SILENCE_MS || !(this.clock.age() < SILENCE_MS);
+    return this.silence() > LEASE_MS || !(this.clock.age() < LEASE_MS);
   }
 
   /** Whether it is over for good. */
@@ -84,7 +84,7 @@ export class Connection extends EventTarget {
 
   async #fetchSnapshot() {
     const response = await fetch(this.snapshotUrl, {
-      headers: { Accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(SILENCE_MS),
+      headers: { Accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(LEASE_MS),
     });
     if (response.type === "opaqueredirect") this.#closed({ code: 4401 });
     if (response.status === 403) this.#closed({ code: 4403 });
@@ -127,7 +127,7 @@ export class Connection extends EventTarget {
   }
 
   #watch() {
-    if (this.#socket && this.silence() > SILENCE_MS) {
+    if (this.#socket && this.silence() > LEASE_MS) {
       this.#drop();
       this.#again();
     }

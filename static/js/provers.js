@@ -4,10 +4,10 @@ import { data, el, hide, keyed, setBadge, text, title } from "./dom.js";
 import { gauges, get, since } from "./fold.js";
 import { bytes, clock, count, duration, kindName, percent } from "./format.js";
 import { setLabel } from "./label.js";
+import { LEASE_MS } from "./lease.js";
 import { newestSessions, proverOf } from "./retention.js";
 
 const QUIET_MS = 6000; // three beats missed
-const SILENT_MS = 12_000; // a lease
 const MOST_ANOMALIES = 10_000; // of a session that the server counts
 const STUCK_MS = 15_000; // the engine's loop has not ticked, though its heartbeat beats
 
@@ -20,7 +20,7 @@ export function provers(state, live, now, stale, clockNow = now) {
     const heard = Math.max(signs.heartbeat_us ?? 0, since(view)) / 1000;
     const ageMs = Math.max(0, clockNow - heard);
     const alive = view.state === "online" || view.state === "starting";
-    const fresh = !stale && alive && ageMs < SILENT_MS;
+    const fresh = !stale && alive && ageMs < LEASE_MS;
     // timers of a prover that is gone stand at its last sign of life
     found.set(prover, { prover, session, view, live: signs, ageMs, fresh, alive, now: fresh ? now : Math.min(now, heard) });
   }

@@ -140,6 +140,20 @@ def submit_one(database: Database, **more: Any) -> str:
         return str(submit(web, **more)[1])
 
 
+def watched(owner: psycopg.Connection) -> None:
+    """As if database and observers had been there for a whole lease."""
+    owner.execute(
+        "UPDATE session SET heartbeat_at = now(), lease_until = now() - interval '1 second' WHERE prover = 'site'"
+    )
+
+
+def await_grown_up(database: Database) -> None:
+    """Until the server is older than a lease: before, nobody is marked lost."""
+    query = "SELECT now() > pg_postmaster_start_time() + interval '12.5 seconds'"
+    with database.server.connect() as connection:
+        eventually(lambda: connection.execute(query).fetchone() == (True,))
+
+
 def log_of(connection: psycopg.Connection) -> list[Transition]:
     """All transitions, in an order that respects each session's."""
     rows = connection.execute(

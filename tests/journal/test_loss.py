@@ -8,7 +8,16 @@ import pytest
 
 from prover.pipeline.attempts import AttemptKey
 from prover.stack.roles import OWNER, SITE
-from tests.journal.helpers import PROOF, Prover, assert_fold_equals_tables, eventually, running, submit_one
+from tests.journal.helpers import (
+    PROOF,
+    Prover,
+    assert_fold_equals_tables,
+    await_grown_up,
+    eventually,
+    running,
+    submit_one,
+    watched,
+)
 from tests.journal.test_submission import at_once
 from tests.postgres import Database
 
@@ -25,12 +34,6 @@ def expire(database: Database, prover: Prover) -> int:
         (count,) = web.execute("SELECT mark_lost()").fetchone()
     prover.journal._heartbeat._process.send_signal(18)  # SIGCONT
     return count
-
-
-def watched(owner) -> None:
-    """As if database and observers had been there for a whole lease."""
-    owner.execute("UPDATE session SET heartbeat_at = now(), lease_until = now() - interval '1 second'"
-                  " WHERE prover = 'site'")  # fmt: skip
 
 
 def start_one(prover: Prover, job: str) -> None:
@@ -53,9 +56,7 @@ def start_one(prover: Prover, job: str) -> None:
 @pytest.fixture(autouse=True)
 def no_recent_start(template: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server of the tests has just started: wait until it is older than a lease."""
-    with template.server.connect() as connection:
-        eventually(lambda: connection.execute(
-            "SELECT now() > pg_postmaster_start_time() + interval '12.5 seconds'").fetchone()[0])  # fmt: skip
+    await_grown_up(template)
 
 
 def test_everything_it_held_is_lost_and_the_job_goes_back(database: Database, tmp_path: Path) -> None:

@@ -19,7 +19,16 @@ from prover.journal.journal import Journal
 from prover.pipeline.clock import Clock
 from prover.stack.roles import DAEMON, OWNER, SITE
 from prover.states import Admin
-from tests.journal.helpers import PROOF, Prover, assert_fold_equals_tables, eventually, running, submit_one
+from tests.journal.helpers import (
+    PROOF,
+    Prover,
+    assert_fold_equals_tables,
+    await_grown_up,
+    eventually,
+    running,
+    submit_one,
+    watched,
+)
 from tests.postgres import ROOT, Database
 from tests.stack.test_postgres import gone
 
@@ -82,6 +91,23 @@ def process(database: Database, folder: Path) -> Iterator[Process]:
         child.popen.communicate()
 
 
+def proved_while_the_database_was_away_and_killed(database: Database, folder: Path) -> str:
+    """A prover takes the one job, and its proof is in the spool alone when it dies; its session."""
+    with process(database, folder) as child:
+        assert child.tell("take") == ["took", "1"]
+        database.server.stop()
+        assert child.tell("prove") == ["proved"]
+        eventually(lambda: [path for path in folder.glob("*.spool") if b'"done"' in path.read_bytes()])
+        kill(child)
+    database.server.start()
+    return child.session
+
+
+def kill(child: Process) -> None:
+    child.popen.send_signal(signal.SIGKILL)
+    child.popen.wait()
+
+
 def beat_at(owner: psycopg.Connection, session: str):
     return owner.execute("SELECT heartbeat_at FROM session WHERE id = %s", [session]).fetchone()[0]
 
@@ -117,6 +143,7 @@ def test_stopped_parent_is_not_kept_alive(database: Database, tmp_path: Path) ->
 
 
 def test_killed_prover_is_lost_within_its_lease_and_leaves_no_heart(database: Database, tmp_path: Path) -> None:
+    await_grown_up(database)
     submit_one(database)
     with process(database, tmp_path) as child, database.connect(SITE) as web:
 
@@ -126,10 +153,12 @@ def test_killed_prover_is_lost_within_its_lease_and_leaves_no_heart(database: Da
             return web.execute(in_time, [child.session]).fetchone() == ("lost", True)
 
         assert child.tell("take") == ["took", "1"]
-        for _ in range(14):  # somebody has been watching for a while
-            assert not lost()
-            time.sleep(1)
-        child.popen.send_signal(signal.SIGKILL)
+        assert not lost()
+        with database.connect(OWNER) as owner:
+            watched(owner)
+        assert beats_within(web, child.session, 10)
+        assert not lost()  # it lives
+        kill(child)
         assert gone(child.heart, 5)
         eventually(lost, 20)
         assert web.execute("SELECT state, session_id FROM job").fetchone() == ("queued", None)
@@ -140,8 +169,7 @@ def test_killed_and_started_again(database: Database, tmp_path: Path) -> None:
     submit_one(database)
     with process(database, tmp_path) as child:
         assert child.tell("take") == ["took", "1"]
-        child.popen.send_signal(signal.SIGKILL)
-        child.popen.wait()
+        kill(child)
         with running(database, tmp_path) as prover:
             (claimed,) = prover.take()
             prover.prove(claimed)
@@ -155,14 +183,7 @@ def test_killed_and_started_again(database: Database, tmp_path: Path) -> None:
 def test_spool_of_a_killed_prover(own_server: Database, tmp_path: Path) -> None:
     """Proved while the database was away, then killed: the next start finds the proof and the job's end."""
     submit_one(own_server)
-    with process(own_server, tmp_path) as child:
-        child.tell("take")
-        own_server.server.stop()
-        assert child.tell("prove") == ["proved"]
-        eventually(lambda: [path for path in tmp_path.glob("*.spool") if b'"done"' in path.read_bytes()])
-        child.popen.send_signal(signal.SIGKILL)
-        child.popen.wait()
-    own_server.server.start()
+    proved_while_the_database_was_away_and_killed(own_server, tmp_path)
     with running(own_server, tmp_path) as prover:
         assert prover.take() == []
         assert assert_fold_equals_tables(own_server).ended == {"window-post done": 1}
@@ -174,16 +195,9 @@ def test_spool_of_a_killed_prover(own_server: Database, tmp_path: Path) -> None:
 def test_spool_that_comes_too_late(own_server: Database, tmp_path: Path) -> None:
     """Its session was marked lost before: the proof is kept, the states are logged, the job is proved by the next."""
     job = submit_one(own_server)
-    with process(own_server, tmp_path) as child:
-        child.tell("take")
-        own_server.server.stop()
-        assert child.tell("prove") == ["proved"]
-        eventually(lambda: [path for path in tmp_path.glob("*.spool") if b'"done"' in path.read_bytes()])
-        child.popen.send_signal(signal.SIGKILL)
-        child.popen.wait()
-    own_server.server.start()
+    dead = proved_while_the_database_was_away_and_killed(own_server, tmp_path)
     with own_server.connect(OWNER) as owner:
-        owner.execute("SELECT supersede_session(%s)", [child.session])
+        owner.execute("SELECT supersede_session(%s)", [dead])
     with running(own_server, tmp_path) as prover:
         (claimed,) = prover.take()
         assert (claimed.info.id, claimed.proofs) == (job, {0: PROOF})

@@ -50,7 +50,7 @@ class Writer:
     def beat(self, session: str, gauges: dict[str, Any] | None = None) -> None:
         """A heartbeat and a tick of the engine, now; and a sample."""
         moment = "heartbeat_at = clock_timestamp(), tick_at = clock_timestamp()"
-        lease = "lease_until = clock_timestamp() + interval '12 s'"
+        lease = "lease_until = clock_timestamp() + lease_length()"
         self.connection.execute(f"UPDATE session SET {moment}, {lease} WHERE id = %s", [session])
         if gauges is not None:
             values = [session, json.dumps(gauges)]
