@@ -53,7 +53,7 @@ COMPARE = """async (file) => {
     const sorted = (value) => JSON.stringify(value, inOrder);
     const wrong = [];
     let count = 0;
-    for (const trace of await (await fetch(file)).json()) {
+    for (const trace of await (await fetch(file, {cache: "no-store"})).json()) {
         const state = m.emptyState();
         for (const row of trace.rows) m.apply(state, m.transition(row));
         const workers = {};

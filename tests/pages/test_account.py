@@ -50,6 +50,7 @@ def test_times_carry_their_zone(served: Site, page: Page) -> None:
     login(page, served, "olga")
     page.goto(f"{served.url}submit/")
     page.get_by_label("Submit the sample: WindowPoSt").click()
+    page.wait_for_url(re.compile("/jobs/"))  # until its scripts have run
     when = page.locator("dl time").first
     expect(when).to_have_attribute("title", re.compile(r"\d\d:\d\d:\d\d UTC$"))
     page.get_by_role("button", name="UTC").click()
