@@ -6,7 +6,7 @@ NEWEST = ["-submitted_at", "-number"]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0006_session_ended")]
+    dependencies = [("fleet", "0006_commands")]
     operations = [
         *(migrations.RemoveIndex("job", name) for name in ("job_number_desc", "job_kind", "job_state")),
         migrations.AddIndex("job", models.Index(fields=NEWEST, name="job_newest")),

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0005_commands")]
+    dependencies = [("fleet", "0003_purge")]
     operations = [
         migrations.AddIndex(model_name="session", index=models.Index(fields=["ended_at"], name="session_ended"))
     ]
