@@ -90,6 +90,16 @@ SUBMISSION_MAX_BYTES = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MAX_MIB", 128,
 SUBMISSION_OPEN_JOBS = env.integer("CUZK_SUBMISSION_OPEN_JOBS", 200, 1, 1_000_000)
 SUBMISSION_BYTES_A_DAY = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MIB_A_DAY", 4096, 1, 1024 * 1024)
 
+# Everything from a warning on goes to stderr; Django's own logging would only mail it. A 404 is no warning.
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {"django": {"handlers": [], "level": "WARNING"}, "django.request": {"level": "ERROR"}},
+}
+
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"

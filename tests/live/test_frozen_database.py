@@ -49,6 +49,7 @@ def test_every_page_answers_while_the_database_is_frozen(own_server: Database, b
                 assert (path, status, seconds < BOUND_S) == (path, 503, True)
                 assert "The database does not answer" in body and "/static/css/app.css" in body
             assert fetch(f"{site.url}livez")[:2] == (200, "ok\n")
+        assert any("ERROR django.request: " in line for line in site.lines), "the log has the details"
         until = time.monotonic() + 30
         while fetch(f"{site.url}readyz")[0] != 200:
             assert time.monotonic() < until
