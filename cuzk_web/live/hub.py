@@ -28,7 +28,7 @@ from .viewer import Viewer
 log = logging.getLogger(__name__)
 
 PAUSE_S: Final = (0.02, 0.1)  # between frames, at least and at most: what comes after a quiet time is sent at once
-PAUSE_SHARE: Final = 2.0  # a pause lasts so many times as long as its frame took: a busy process sends fewer
+PAUSE_SHARE: Final = 1.0  # a pause lasts so many times as long as its frame took: a busy process sends fewer
 POLL_S: Final = 5.0  # reads without being told to
 PULSE_S: Final = 1.0  # gauges, heartbeats, and a sign of life to every viewer
 MARK_S: Final = 2.0  # how often the database is asked whether a session's lease ran out

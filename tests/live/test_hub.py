@@ -98,6 +98,13 @@ async def test_a_viewer_sees_every_row_once_and_in_order(live: Hub, writer: Writ
     assert [frame["n"] for frame in page.frames] == list(range(1, len(page.frames) + 1))
 
 
+def test_a_process_that_takes_long_for_a_frame_makes_fewer() -> None:
+    least, most = hub_module.PAUSE_S
+    pauses = [hub_module.pause(took) for took in (0.0, 0.03, 0.06, 10.0)]
+    assert pauses[0] == least and pauses[-1] == most
+    assert pauses == sorted(set(pauses))
+
+
 async def test_one_text_serves_all_viewers_in_step(live: Hub, writer: Writer, story: Story) -> None:
     await live.ready.wait()
     pages = [Page(live) for _ in range(5)]
