@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
-from prover.stack.roles import OWNER
+from prover.stack.roles import OWNER, make_database
 from tests.journal.helpers import submit_one
 from tests.postgres import Database, migrate
 
@@ -18,22 +21,38 @@ EARLIER = """
 DROP FUNCTION was_worked_on;
 CREATE OR REPLACE FUNCTION give_back_job(p_job uuid, p_reason text) RETURNS void LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'of an earlier version'; END $$;
-DELETE FROM django_migrations WHERE app = 'fleet' AND name >= '0005';
+CREATE OR REPLACE FUNCTION cancel_job(p_job uuid, p_user_id bigint, p_user_name text) RETURNS text LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'of an earlier version'; END $$;
 """
 FUNCTIONS = """SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid), proacl::text FROM pg_proc p
     WHERE pronamespace = 'public'::regnamespace AND prokind = 'f' ORDER BY 1"""
 
 
-def functions(owner: psycopg.Connection) -> list[tuple[Any, ...]]:
-    return owner.execute(FUNCTIONS).fetchall()
-
-
-def test_an_earlier_database_is_brought_up_to_date(database: Database) -> None:
-    job = submit_one(database)
+@pytest.fixture
+def earlier(template: Database) -> Iterator[Database]:
+    """A database at the migration before those functions were made again."""
+    name = f"test_{secrets.token_hex(6)}"
+    with template.server.connect() as connection:
+        make_database(connection, name)
+    database = Database(template.server, name)
+    migrate(database.url(OWNER), "fleet", "0003")
     with database.connect(OWNER) as owner:
-        fresh = functions(owner)
         owner.execute(EARLIER)
-        assert functions(owner) != fresh
-        migrate(database.url(OWNER))
-        assert functions(owner) == fresh
-        assert owner.execute("SELECT id::text FROM job").fetchall() == [(job,)]
+    yield database
+    with template.server.connect() as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def functions(database: Database) -> list[tuple[Any, ...]]:
+    with database.connect(OWNER) as owner:
+        return owner.execute(FUNCTIONS).fetchall()
+
+
+def test_an_earlier_database_is_brought_up_to_date(earlier: Database, database: Database) -> None:
+    job = submit_one(earlier)
+    with earlier.connect() as owner, pytest.raises(psycopg.errors.RaiseException, match="earlier"):
+        owner.execute("SELECT cancel_job(%s, NULL, 'olga')", [job])
+    migrate(earlier.url(OWNER))
+    assert functions(earlier) == functions(database)
+    with earlier.connect() as owner:
+        assert owner.execute("SELECT cancel_job(%s, NULL, 'olga')", [job]).fetchone() == ("cancelled",)
