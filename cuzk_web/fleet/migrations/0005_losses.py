@@ -8,5 +8,5 @@ SQL = Path(__file__).resolve().parent.parent / "sql" / "loss.sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0003_purge")]
+    dependencies = [("fleet", "0004_session_ended")]
     operations = [migrations.RunSQL(SQL.read_text())]

@@ -8,5 +8,5 @@ SQL = Path(__file__).resolve().parent.parent / "sql" / "commands.sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0004_losses")]
+    dependencies = [("fleet", "0005_losses")]
     operations = [migrations.RunSQL(SQL.read_text())]
