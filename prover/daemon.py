@@ -237,11 +237,13 @@ class Session:
 
 
 def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKind]:
-    """The kinds that this prover proves, by name. The budget for tables is shared by all keys of all devices."""
+    """The kinds that this prover proves, by name. The budget for tables is shared by all keys; CPU devices share the
+    tables too, others have a copy each."""
+    copies = 1 if config.gpus.platform == "cpu" else devices
     settings = PostSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",
-        table_bytes=config.gpus.table_budget // (len(PROVED_KINDS) * devices),
+        table_bytes=config.gpus.table_budget // (len(PROVED_KINDS) * copies),
         device_threads=config.device_threads,
         synthesis_threads=config.synthesis_threads,
     )

@@ -37,9 +37,10 @@ _current: JaxSettings | None = None
 
 
 def configure(platform: str = "cpu", cpu_devices: int = 1, cache_dir: Path | str | None = None) -> list[jax.Device]:
-    """Set JAX up and return the devices of `platform` ('cpu' or 'gpu').
+    """Set JAX up and return the devices to prove on, of `platform` ('cpu' or 'gpu').
 
-    64-bit types on, `cpu_devices` CPU devices, and every compiled program kept in `cache_dir` (None: no disk cache).
+    64-bit types on, `cpu_devices` CPU devices and one more for the host's own work (`kernels.host`), and every
+    compiled program kept in `cache_dir` (None: no disk cache).
     Raises PlatformUnavailable where JAX lacks the platform (there is no fall-back), JaxAlreadyConfigured where an
     earlier call asked for something else.
     """
@@ -54,13 +55,14 @@ def configure(platform: str = "cpu", cpu_devices: int = 1, cache_dir: Path | str
 
 
 def devices(platform: str) -> list[jax.Device]:
-    """The devices of `platform`; raises PlatformUnavailable where there is none."""
+    """The devices of `platform` to prove on; raises PlatformUnavailable where there is none."""
     if platform not in _JAX_NAMES:
         raise PlatformUnavailable(f"unknown platform {platform!r}: use 'cpu' or 'gpu'", field="platform")
     try:
-        return list(jax.devices(_JAX_NAMES[platform]))
+        found = list(jax.devices(_JAX_NAMES[platform]))
     except RuntimeError as error:
         raise PlatformUnavailable(f"JAX has no {platform!r} here: {error}", field="platform") from error
+    return found if platform != "cpu" else found[:-1] or found
 
 
 def _set(name: str, value: object) -> None:
@@ -72,7 +74,7 @@ def _update(settings: JaxSettings) -> None:
         raise PlatformUnavailable(f"unknown platform {settings.platform!r}: use 'cpu' or 'gpu'", field="platform")
     _set("jax_enable_x64", True)
     _set("jax_platforms", "cpu" if settings.platform == "cpu" else "cuda,cpu")
-    _set("jax_num_cpu_devices", settings.cpu_devices)
+    _set("jax_num_cpu_devices", settings.cpu_devices + 1 if settings.platform == "cpu" else 1)
     if settings.cache_dir is not None:
         settings.cache_dir.mkdir(parents=True, exist_ok=True)
         _set("jax_compilation_cache_dir", str(settings.cache_dir))

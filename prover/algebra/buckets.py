@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prover.algebra import lanes
+from prover.algebra import kernels, lanes
 from prover.algebra.curve import Group
 from prover.algebra.kernels import in_threads, tiles
 from prover.algebra.points import Rows
@@ -69,8 +69,8 @@ def add_runs(table: Table, runs: Runs, threads: int = 1) -> Rows:
 def _add_batch(table: Table, entries: Entries, start: Ints, length: Ints) -> Rows:
     """The sums of up to a batch of runs, the longest first: rows float32[B * L, columns]."""
     group, sizes = table.group, tiles()
-    chosen = scratch("entries", (sizes.batch, sizes.steps, lanes.lane_count(group)), np.int32, table.device)
-    state = lanes.identities(group, 1, table.device)
+    chosen = scratch("entries", (sizes.batch, sizes.steps, lanes.lane_count(group)), np.int32)
+    state = lanes.identities(group, 1, kernels.device())
     rows = np.empty(0, np.float32)
     for done in range(0, int(length[0]), sizes.steps):
         steps = _choose(chosen.host, entries, start, length, done)

@@ -18,8 +18,8 @@ BITS: Final = 255
 MAX_WINDOW: Final = 16
 
 
-def window_count(window_bits: int) -> int:
-    return -(-BITS // window_bits)
+def window_count(window_bits: int, length: int = BITS) -> int:
+    return -(-length // window_bits)
 
 
 def halve(scalars: Bytes) -> tuple[Bytes, Bools]:
@@ -37,15 +37,21 @@ def halve(scalars: Bytes) -> tuple[Bytes, Bools]:
 def signed(scalars: Bytes, window_bits: int) -> Digits:
     """Canonical scalars uint8[n, 32] -> int32[windows, n], least significant window first."""
     halved, negative = halve(scalars)
-    words = np.concatenate([halved, np.zeros((len(halved), 8), np.uint8)], axis=1)
-    sign = np.where(negative, -1, 1).astype(np.int32)
+    digits = of_integers(halved, BITS, window_bits)
+    digits *= np.where(negative, -1, 1).astype(np.int32)
+    return digits
+
+
+def of_integers(values: Bytes, length: int, window_bits: int) -> Digits:
+    """Integers uint8[n, size] below 2^(length - 1), little-endian -> int32[windows, n], least significant first."""
+    words = np.concatenate([values, np.zeros((len(values), 8), np.uint8)], axis=1)
     half, mask = 1 << (window_bits - 1), (1 << window_bits) - 1
-    digits = np.empty((window_count(window_bits), len(halved)), np.int32)
-    carry = np.zeros(len(halved), np.int64)
+    digits = np.empty((window_count(window_bits, length), len(values)), np.int32)
+    carry = np.zeros(len(values), np.int64)
     for w in range(len(digits)):
         byte, shift = divmod(w * window_bits, 8)
         word = np.ascontiguousarray(words[:, byte : byte + 4]).view("<u4")[:, 0].astype(np.int64)
         value = (word >> shift & mask) + carry
         carry = (value > half).astype(np.int64)
-        digits[w] = (value - (carry << window_bits)) * sign
+        digits[w] = value - (carry << window_bits)
     return digits

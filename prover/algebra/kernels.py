@@ -1,11 +1,16 @@
-"""Compiled programs of fixed shapes, and the tile sizes they are made for: the one place that depends on the
-platform."""
+"""Compiled programs of fixed shapes, the device they run on, and the tile sizes that suit it.
+
+Programs run on the device of the innermost `on(device)` of the calling thread, JAX's first device where there is none;
+`in_threads` carries it to its threads. Host memory and tile sizes follow that device, not JAX's default platform.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -41,35 +46,77 @@ _CPU_OPTIONS: Final[dict[str, bool | str]] = {
 }
 
 
-def platform() -> str:
-    return jax.default_backend()
+_chosen: ContextVar[jax.Device | None] = ContextVar("device", default=None)
+
+
+@contextmanager
+def on(device: jax.Device | None) -> Iterator[None]:
+    """Run programs of this thread on the device, for a block; None: on JAX's first device."""
+    before = _chosen.set(device)
+    try:
+        with jax.default_device(device):
+            yield
+    finally:
+        _chosen.reset(before)
+
+
+def host() -> jax.Device:
+    """The CPU device for what is no device phase: synthesis, keys, tails. `jaxconf` keeps the last one from proving."""
+    return jax.devices("cpu")[-1]
+
+
+def device() -> jax.Device:
+    """Where programs of this thread run."""
+    return _chosen.get() or jax.devices()[0]
+
+
+def on_cpu() -> bool:
+    """Whether that device is a CPU, whose memory is the host's."""
+    return bool(device().platform == "cpu")
 
 
 def tiles() -> Tiles:
-    return _CPU if platform() == "cpu" else _GPU
+    return _CPU if on_cpu() else _GPU
 
 
 class Kernel:
-    """A function compiled once for each shape, with the platform's options; the platform is asked at the first call."""
+    """A function compiled once for each shape, with the options of the platform it runs on."""
 
     registry: Final[list[Kernel]] = []
 
     def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:
         self.function, self.static = function, static
+        self._traces: list[None] = []
         functools.update_wrapper(self, function)
         Kernel.registry.append(self)
 
+    def _traced(self, *arguments: Any, **static: Any) -> Any:
+        """The function, as JAX runs it: once for each program."""
+        self._traces.append(None)
+        return self.function(*arguments, **static)
+
     @functools.cached_property
+    def _for_cpu(self) -> Any:
+        return jax.jit(self._traced, static_argnames=self.static, compiler_options=_CPU_OPTIONS)
+
+    @functools.cached_property
+    def _for_others(self) -> Any:
+        return jax.jit(self._traced, static_argnames=self.static)
+
+    @property
     def jitted(self) -> Any:
-        options = _CPU_OPTIONS if platform() == "cpu" else None
-        return jax.jit(self.function, static_argnames=self.static, compiler_options=options)
+        return self._for_cpu if on_cpu() else self._for_others
 
     def __call__(self, *arguments: Any, **static: Any) -> Any:
         return self.jitted(*arguments, **static)
 
+    def compile(self, *shapes: Any, **static: Any) -> None:
+        """Compile, or read from JAX's cache, the program for numpy arrays of these shapes; nothing is computed."""
+        self.jitted.lower(*shapes, **static).compile()
+
     def programs(self) -> int:
-        """How many programs were compiled: it must not grow from proof to proof."""
-        return int(self.jitted._cache_size())
+        """How many programs were traced: it must not grow from proof to proof."""
+        return len(self._traces)
 
 
 def kernel(*static: str) -> Callable[[Callable[..., Any]], Kernel]:
@@ -88,5 +135,14 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def in_threads(function: Callable[[T], U], items: Iterable[T], threads: int) -> list[U]:
-    """`function` of each item, in order, on `threads` threads. Items must not call this again with the same pool."""
-    return list(map(function, items) if threads <= 1 else _pool(threads).map(function, items))
+    """`function` of each item, in order, on `threads` threads and the caller's device. Items must not call this again
+    with the same pool."""
+    if threads <= 1:
+        return list(map(function, items))
+    place = device()
+
+    def placed(item: T) -> U:
+        with on(place):
+            return function(item)
+
+    return list(_pool(threads).map(placed, items))

@@ -47,7 +47,7 @@ def to_rows(points: jax.Array) -> jax.Array:
 
 
 @functools.lru_cache(maxsize=16)
-def identities(group: Group, kinds: int, device: jax.Device | None) -> jax.Array:
+def identities(group: Group, kinds: int, device: jax.Device) -> jax.Array:
     """A batch of lanes that have added nothing yet, on the device: float64[kinds * B, kinds, 2k, 3, e, L / kinds]."""
     shape = (kinds * tiles().batch, kinds, *group.identity.shape[:3], lane_count(group) // kinds)
     result: jax.Array = jax.device_put(np.broadcast_to(group.identity, shape).copy(), device)

@@ -49,6 +49,28 @@ def reduce_mod(limbs: Limbs, p: int) -> Limbs:
     return limbs
 
 
+def divide(limbs: Limbs, divisor: int) -> tuple[Limbs, Limbs]:
+    """Quotient and remainder of carried non-negative limbs [l, n], by a product with the divisor's reciprocal."""
+    shift = BITS * (len(limbs) + 1)
+    # at most one too small, since the reciprocal is less than 2^-shift too small
+    quotient = carry(_times(limbs, (1 << shift) // divisor))[len(limbs) + 1 :]
+    product = _times(quotient, divisor)
+    rest = carry(np.pad(limbs, ((0, max(0, len(product) - len(limbs))), (0, 0)))[: len(product)] - product)
+    again = _at_least(rest, from_int(divisor, len(rest)).astype(np.int64)[:, None])
+    quotient[0] += again
+    rest[:, again] -= from_int(divisor, len(rest)).astype(np.int64)[:, None]
+    return carry(quotient), carry(rest)
+
+
+def _times(limbs: Limbs, factor: int) -> Limbs:
+    """The product, carries not yet done: exact in float64, as at most 2^20 products of 32 bits are added."""
+    count = -(-factor.bit_length() // BITS)
+    matrix = np.zeros((len(limbs) + count, len(limbs)))
+    for i in range(len(limbs)):
+        matrix[i : i + count, i] = from_int(factor, count)
+    return (matrix @ limbs.astype(np.float64)).astype(np.int64)
+
+
 def _at_least(limbs: Limbs, modulus: Limbs) -> npt.NDArray[np.bool_]:
     """limbs >= modulus, both non-negative and carried."""
     above = np.ones(limbs.shape[1], bool)

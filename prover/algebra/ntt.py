@@ -2,7 +2,8 @@
 
 A transform of m = n1 * n2 values takes two passes (four-step): sub-transforms of length n1 down the columns, a
 product with the twiddles w^(k1 j2), then sub-transforms of length n2. Both work on tiles of columns that stay in the
-cache.
+cache, and make what they multiply with from small tables, so a transform takes no memory but its input and output. On
+a CPU the host cuts the tiles, and the second pass works in place; on other devices one program does it all.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from jax import lax
 
 from prover.algebra import constants
 from prover.algebra.fields import FR
-from prover.algebra.kernels import Residues, in_threads, kernel, tiles
+from prover.algebra.kernels import Residues, in_threads, kernel, on_cpu, tiles
 from prover.algebra.limbs import Bytes
 from prover.errors import InvalidInput
 
 MAX_LOG2: Final = 24
 _K2: Final = 2 * FR.k
+#: columns of a b - c at a time
+_TILE: Final = 4096
 
 
 class DomainTooLarge(InvalidInput):
@@ -40,47 +43,94 @@ class WrongLength(InvalidInput):
     code = "wrong_vector_length"
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["roots1", "roots2", "low", "step"],
+    meta_fields=["n1", "n2"],
+)
 @dataclass(frozen=True)
 class _Plan:
-    """Tables of one direction of a transform; n1 = 2^l1, n2 = 2^l2."""
+    """Tables of the transforms with root w of order n1 n2; rows in the order in which sub-transforms leave them."""
 
-    roots1: Residues  # [22, n1]
-    roots2: Residues
-    twiddles: Residues  # [22, n1, n2]
+    n1: int
+    n2: int
+    roots1: Residues  # [22, n1]: powers of w^n2
+    roots2: Residues  # [22, n2]: powers of w^n1
+    low: Residues  # [22, n2]: powers of w
+    step: Residues  # [22, n1, tile]: w^(k1 t)
+
+    @classmethod
+    def of(cls, log2: int, tile: int) -> _Plan:
+        n1, n2 = _split(log2)
+        root = constants.root_of_unity(log2)
+        exponents = np.outer(_bit_reversal(n1), np.arange(min(tile, n2)))
+        low = FR.powers(root, n2)
+        roots1, roots2 = (FR.powers(pow(root, n, FR.p), count) for n, count in ((n2, n1), (n1, n2)))
+        step = FR.mul_arrays(roots1[:, exponents.reshape(-1) // n2], low[:, exponents.reshape(-1) % n2])
+        return cls(n1, n2, roots1, roots2, low, step.reshape(_K2, *exponents.shape))
+
+    def turn(self, first: int) -> tuple[Residues, Residues]:
+        """Two factors [22, n1] of w^(k1 first)."""
+        exponents = _bit_reversal(self.n1).astype(np.int64) * first % (self.n1 * self.n2)
+        return self.roots1[:, exponents // self.n2], self.low[:, exponents % self.n2]
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["rows", "columns"], meta_fields=[])
+@dataclass(frozen=True)
+class _Factor:
+    """first * base^k for each k = k2 n1 + k1, as a product of two."""
+
+    rows: Residues  # [22, n2], k2 in the order in which sub-transforms leave it
+    columns: Residues  # [22, n1]
+
+    @classmethod
+    def of(cls, base: int, first: int, n1: int, n2: int) -> _Factor:
+        rows = FR.powers(pow(base, n1, FR.p), n2, first % FR.p)
+        return cls(np.ascontiguousarray(rows[:, _bit_reversal(n2)]), FR.powers(base % FR.p, n1))
 
 
 class Domain:
-    """The 2^log2-th roots of unity and their coset by 7, as bellman uses them. Immutable."""
+    """The 2^log2-th roots of unity and their coset by 7, as bellman uses them. Immutable, for all devices."""
 
-    def __init__(self, log2: int, device: jax.Device | None = None) -> None:
+    def __init__(self, log2: int) -> None:
         """Raises DomainTooLarge above 2^24."""
         if not 0 <= log2 <= MAX_LOG2:
             raise DomainTooLarge(f"2^{log2} rows, at most 2^{MAX_LOG2}", field="domain")
-        self.log2, self.size, self.device = log2, 1 << log2, device
-        self._root = constants.root_of_unity(log2)
+        self.log2, self.size = log2, 1 << log2
         self._scale = pow(self.size, -1, constants.R)
         self._vanishing = pow(constants.GENERATOR, self.size, constants.R) - 1
 
     # single transforms: values or coefficients, residues [22, up to m] in, residues [22, m] out
 
-    def fft(self, coefficients: Residues) -> Residues:
+    def fft(self, coefficients: Residues, threads: int = 1) -> Residues:
         """Coefficients -> values at w^i."""
-        return self._transform(self._padded(coefficients), self._forward, None)
+        return self._transform(self._padded(coefficients), None, threads)
 
-    def ifft(self, values: Residues) -> Residues:
+    def ifft(self, values: Residues, threads: int = 1) -> Residues:
         """Values at w^i -> coefficients."""
-        return self._transform(self._padded(values), self._inverse, self._unscale)
+        return self._backwards(self._padded(values), self._unscale, threads)
 
-    def coset_fft(self, coefficients: Residues) -> Residues:
+    def coset_fft(self, coefficients: Residues, threads: int = 1) -> Residues:
         """Coefficients -> values at 7 w^i."""
-        shifted = FR.mul_arrays(self._padded(coefficients), self._shift)
-        return self._transform(shifted, self._forward, None)
+        shifted = FR.mul_arrays(self._padded(coefficients), FR.powers(constants.GENERATOR, self.size), threads)
+        return self._transform(shifted, None, threads)
 
-    def coset_ifft(self, values: Residues) -> Residues:
+    def coset_ifft(self, values: Residues, threads: int = 1) -> Residues:
         """Values at 7 w^i -> coefficients."""
-        return self._transform(self._padded(values), self._inverse, self._unshift)
+        return self._backwards(self._padded(values), self._unshift, threads)
 
     # the quotient
+
+    def compile(self) -> None:
+        """Compile all that `quotient` needs, and make its tables; no transform is computed."""
+        plan = self._plan(tiles().fft)
+        programs: list[Callable[[], object]] = [
+            lambda: self._divide,
+            lambda: _quotient.compile(*[_shape(min(_TILE, self.size))] * 3),
+            lambda: FR.decode(np.zeros((_K2, 1), np.float32)),
+            *(functools.partial(_compile_passes, plan, factor, tiles().fft) for factor in (self._shift_unscale, None)),
+        ]
+        in_threads(lambda program: program(), programs, len(programs))
 
     def quotient(self, a: Residues, b: Residues, c: Residues, threads: int = 1) -> Bytes:
         """Evaluations a, b, c over the rows (up to m of them) -> the m - 1 coefficients of (A B - C) / (X^m - 1),
@@ -88,53 +138,44 @@ class Domain:
 
         The coefficient of X^(m-1) is left out: it is zero where the rows are satisfied.
         """
-        over_coset = in_threads(self._to_coset, [a, b, c], threads)
-        with jax.default_device(self.device):
-            numerator = np.asarray(_quotient(*over_coset))
-        h = self._transform(numerator, self._inverse, self._divide)
+        over_coset = [self._to_coset(values, threads) for values in (a, b, c)]
+        _numerator(over_coset, threads)
+        numerator = over_coset[0]
+        del over_coset
+        h = self._backwards(numerator, self._divide, threads)
         return FR.decode(h[:, : self.size - 1], threads)
 
-    def _to_coset(self, values: Residues) -> Residues:
-        coefficients = self._transform(self._padded(values), self._inverse, self._shift_unscale)
-        return self._transform(coefficients, self._forward, None)
+    def _to_coset(self, values: Residues, threads: int) -> Residues:
+        coefficients = self._backwards(self._padded(values), self._shift_unscale, threads)
+        return self._transform(coefficients, None, threads)
 
     # tables, made when first needed
 
-    @functools.cached_property
-    def _forward(self) -> _Plan:
-        return _plan(self._root, self.log2)
+    def _plan(self, tile: int) -> _Plan:
+        return _plan(self.log2, tile)
 
     @functools.cached_property
-    def _inverse(self) -> _Plan:
-        return _plan(pow(self._root, -1, constants.R), self.log2)
-
-    @functools.cached_property
-    def _shift(self) -> Residues:
-        return FR.powers(constants.GENERATOR, self.size)
-
-    @functools.cached_property
-    def _unscale(self) -> Residues:
+    def _unscale(self) -> _Factor:
         return self._factor(1, self._scale)
 
     @functools.cached_property
-    def _unshift(self) -> Residues:
+    def _unshift(self) -> _Factor:
         return self._factor(pow(constants.GENERATOR, -1, constants.R), self._scale)
 
     @functools.cached_property
-    def _shift_unscale(self) -> Residues:
+    def _shift_unscale(self) -> _Factor:
         return self._factor(constants.GENERATOR, self._scale)
 
     @functools.cached_property
-    def _divide(self) -> Residues:
+    def _divide(self) -> _Factor:
         """From the coset back to coefficients and divided by X^m - 1, which is constant on the coset."""
         first = self._scale * pow(self._vanishing, -1, constants.R) % constants.R
         return self._factor(pow(constants.GENERATOR, -1, constants.R), first)
 
-    def _factor(self, base: int, first: int) -> Residues:
-        """first * base^k, arranged as the second pass of a transform leaves its output."""
+    def _factor(self, base: int, first: int) -> _Factor:
+        """first * base^k for `_backwards`, which leaves out w^k."""
         n1, n2 = _split(self.log2)
-        powers = FR.powers(base, self.size, first).reshape(_K2, n2, n1)
-        return np.ascontiguousarray(powers[:, _bit_reversal(n2.bit_length() - 1)])
+        return _Factor.of(base * constants.root_of_unity(self.log2), first, n1, n2)
 
     def _padded(self, values: Residues) -> Residues:
         """Zeros appended up to the domain's size."""
@@ -143,11 +184,69 @@ class Domain:
             raise WrongLength(f"shape {values.shape} for a domain of {self.size}", field="domain")
         return np.pad(values, [(0, 0), (0, missing)]) if missing else values
 
-    def _transform(self, values: Residues, plan: _Plan, factor: Residues | None) -> Residues:
-        with jax.default_device(self.device):
-            y = _transform(values, plan.roots1, plan.roots2, plan.twiddles, factor, tile=tiles().fft)
-        result: Residues = np.asarray(y)
+    def _backwards(self, values: Residues, factor: _Factor, threads: int) -> Residues:
+        """The transform by 1 / w: that by w of the values in reverse, moved by one place, which is a product with w^k
+        in `factor`."""
+        return self._transform(values[:, ::-1], factor, threads)
+
+    def _transform(self, values: Residues, factor: _Factor | None, threads: int) -> Residues:
+        plan = self._plan(tiles().fft)
+        if on_cpu():
+            return _by_host(plan, values, factor, tiles().fft, threads)
+        result: Residues = np.asarray(_whole(values, plan, factor, tile=tiles().fft))
         return result
+
+
+@functools.lru_cache(maxsize=16)
+def _plan(log2: int, tile: int) -> _Plan:
+    return _Plan.of(log2, tile)
+
+
+def _by_host(plan: _Plan, values: Residues, factor: _Factor | None, tile: int, threads: int) -> Residues:
+    """The two passes over tiles that the host cuts; the second one works in place."""
+    x = values.reshape(_K2, plan.n1, plan.n2)
+    y = np.empty((_K2, plan.n2, plan.n1), np.float32)
+    width1, width2 = min(tile, plan.n2), min(tile, plan.n1)
+
+    def first(start: int) -> None:
+        part = np.ascontiguousarray(x[:, :, start : start + width1])
+        y[:, start : start + width1] = np.asarray(_first(part, plan.roots1, *plan.turn(start), plan.step))
+
+    def second(start: int) -> None:
+        part = slice(start, start + width2)
+        scale = (factor.rows, np.ascontiguousarray(factor.columns[:, part])) if factor else (None, None)
+        y[:, :, part] = np.asarray(_second(np.ascontiguousarray(y[:, :, part]), plan.roots2, *scale))
+
+    in_threads(first, range(0, plan.n2, width1), threads)
+    in_threads(second, range(0, plan.n1, width2), threads)
+    return y.reshape(_K2, -1)
+
+
+def _numerator(a_b_c: list[Residues], threads: int) -> None:
+    """a b - c, in place of a."""
+    out, count = a_b_c[0], a_b_c[0].shape[1]
+
+    def work(start: int) -> None:
+        part = slice(start, start + _TILE)
+        out[:, part] = np.asarray(_quotient(*(np.ascontiguousarray(values[:, part]) for values in a_b_c)))
+
+    in_threads(work, range(0, count, _TILE), threads)
+
+
+def _compile_passes(plan: _Plan, factor: _Factor | None, tile: int) -> None:
+    """The programs of a transform."""
+    n1, n2 = plan.n1, plan.n2
+    width1, width2 = min(tile, n2), min(tile, n1)
+    if not on_cpu():
+        _whole.compile(_shape(n1 * n2), plan, factor, tile=tile)
+        return
+    _second.compile(_shape(n2, width2), _shape(n2), *((_shape(n2), _shape(width2)) if factor else (None, None)))
+    if factor:
+        _first.compile(_shape(n1, width1), _shape(n1), _shape(n1), _shape(n1), _shape(n1, width1))
+
+
+def _shape(*sizes: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((_K2, *sizes), np.float32)  # type: ignore[no-untyped-call]
 
 
 def _split(log2: int) -> tuple[int, int]:
@@ -155,20 +254,14 @@ def _split(log2: int) -> tuple[int, int]:
     return 1 << (log2 + 1) // 2, 1 << log2 // 2
 
 
-def _plan(root: int, log2: int) -> _Plan:
-    n1, n2 = _split(log2)
-    powers = FR.powers(root, 1 << log2)
-    exponents = np.outer(_bit_reversal(n1.bit_length() - 1).astype(np.int64), np.arange(n2)) % (1 << log2)
-    roots1, roots2 = (np.ascontiguousarray(powers[:, ::step]) for step in (n2, n1))
-    return _Plan(roots1, roots2, powers[:, exponents])
-
-
 def _reversed(index: int, bits: int) -> int:
     return int(f"{index:0{bits}b}"[::-1], 2) if bits else 0
 
 
-def _bit_reversal(log2: int) -> npt.NDArray[np.int32]:
-    return np.array([_reversed(i, log2) for i in range(1 << log2)], np.int32)
+@functools.cache
+def _bit_reversal(count: int) -> npt.NDArray[np.int32]:
+    """Where index i of 0 .. count - 1, a power of two, goes when its bits are reversed."""
+    return np.array([_reversed(i, count.bit_length() - 1) for i in range(count)], np.int32)
 
 
 def _one(dimensions: int) -> jax.Array:
@@ -209,51 +302,58 @@ def _two_stages(x: jax.Array, roots: jax.Array, stage: jax.Array) -> jax.Array:
     return jnp.concatenate([total, FR.reduce(jnp.stack(turned, 2))], 2).reshape(x.shape)
 
 
-def _by_tiles(work: Callable[..., jax.Array], arrays: tuple[jax.Array, ...], tile: int) -> jax.Array:
-    """`work` on tiles of the last axis of [22, n, columns]; its outputs [tiles, 22, n, tile]."""
-    columns = arrays[0].shape[2]
-    width = min(tile, columns)
+@kernel()
+def _first(x: jax.Array, roots: jax.Array, high: jax.Array, low: jax.Array, step: jax.Array) -> jax.Array:
+    """The first pass on a tile of columns float32[22, n1, w]: float32[22, w, n1], times the powers high * low * step of
+    w."""
+    y = _sub(x.astype(jnp.float64), roots, x.shape[1].bit_length() - 1)
+    at = FR.mul(high.astype(jnp.float64), low.astype(jnp.float64))
+    turn = FR.mul(at[:, :, None], step.astype(jnp.float64))
+    turned = FR.mul(y, turn).astype(jnp.float32)
+    return turned[:, _bit_reversal(x.shape[1])].transpose(0, 2, 1)
 
-    def one(start: jax.Array) -> jax.Array:
-        return work(*(lax.dynamic_slice_in_dim(x, start, width, 2) for x in arrays))
 
-    result: jax.Array = lax.map(one, jnp.arange(0, columns, width))
-    return result
+@kernel()
+def _second(x: jax.Array, roots: jax.Array, rows: jax.Array | None, columns: jax.Array | None) -> jax.Array:
+    """The second pass on a tile of columns float32[22, n2, w], times rows [22, n2] and columns [22, w] if given."""
+    y = _sub(x.astype(jnp.float64), roots, x.shape[1].bit_length() - 1)
+    scale = _one(3)
+    if rows is not None and columns is not None:
+        scale = FR.mul(rows.astype(jnp.float64)[:, :, None], columns.astype(jnp.float64)[:, None])
+    return FR.mul(y, scale).astype(jnp.float32)[:, _bit_reversal(x.shape[1])]
 
 
 @kernel("tile")
-def _transform(
-    x: jax.Array, roots1: jax.Array, roots2: jax.Array, twiddles: jax.Array, factor: jax.Array | None, tile: int
-) -> jax.Array:
-    """The transform of float32[22, m] in natural order, times `factor` [22, n2, n1] if given.
+def _whole(x: jax.Array, plan: _Plan, factor: _Factor | None, tile: int) -> jax.Array:
+    """A transform of float32[22, m] in one program, for devices with a memory of their own."""
+    n1, n2 = plan.n1, plan.n2
+    width1, width2 = min(tile, n2), min(tile, n1)
+    exponents = np.outer(np.arange(0, n2, width1), _bit_reversal(n1)) % (n1 * n2)
+    x = x.reshape(_K2, n1, n2)
 
-    The rows of `twiddles` are in the bit-reversed order in which `_sub` leaves k1, those of `factor` in that of k2.
-    """
-    _, n1, n2 = twiddles.shape
-    l1, l2 = n1.bit_length() - 1, n2.bit_length() - 1
+    def columns(array: jax.Array | Residues, start: jax.Array, width: int) -> jax.Array:
+        return lax.dynamic_slice_in_dim(array, start, width, array.ndim - 1)
 
-    def first(x: jax.Array, turn: jax.Array) -> jax.Array:
-        return FR.mul(_sub(x.astype(jnp.float64), roots1, l1), turn.astype(jnp.float64)).astype(jnp.float32)
+    def first(part: tuple[jax.Array, jax.Array]) -> jax.Array:
+        start, exponent = part
+        high, low = plan.roots1[:, exponent // n2], plan.low[:, exponent % n2]
+        turned: jax.Array = _first.function(columns(x, start, width1), plan.roots1, high, low, plan.step)
+        return turned
 
-    def second(y: jax.Array, *factor: jax.Array) -> jax.Array:
-        scale = factor[0].astype(jnp.float64) if factor else _one(3)
-        return FR.mul(_sub(y.astype(jnp.float64), roots2, l2), scale).astype(jnp.float32)
+    y = lax.map(first, (jnp.arange(0, n2, width1), jnp.asarray(exponents)))
+    y = y.transpose(1, 0, 2, 3).reshape(_K2, n2, n1)
 
-    y = _by_tiles(first, (x.reshape(_K2, n1, n2), twiddles), tile)  # [j2 tiles, 22, k1 reversed, j2]
-    y = y.transpose(1, 0, 3, 2).reshape(_K2, n2, n1)[:, :, _bit_reversal(l1)]  # [22, j2, k1]
-    z = _by_tiles(second, (y,) if factor is None else (y, factor), tile)  # [k1 tiles, 22, k2 reversed, k1]
-    return z[:, :, _bit_reversal(l2)].transpose(1, 2, 0, 3).reshape(_K2, n1 * n2)
+    def second(start: jax.Array) -> jax.Array:
+        scale = (factor.rows, columns(factor.columns, start, width2)) if factor else (None, None)
+        done: jax.Array = _second.function(columns(y, start, width2), plan.roots2, *scale)
+        return done
+
+    z: jax.Array = lax.map(second, jnp.arange(0, n1, width2))
+    return z.transpose(1, 2, 0, 3).reshape(_K2, n1 * n2)
 
 
 @kernel()
 def _quotient(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
-    """a b - c on the coset."""
-
-    def part(x: tuple[jax.Array, ...]) -> jax.Array:
-        a, b, c = (v.astype(jnp.float64) for v in x)
-        return FR.reduce(a * b - c * _one(2)).astype(jnp.float32)
-
-    width = min(4096, a.shape[1])
-    split = tuple(v.reshape(_K2, -1, width).transpose(1, 0, 2) for v in (a, b, c))
-    result: jax.Array = lax.map(part, split).transpose(1, 0, 2).reshape(a.shape)
-    return result
+    """a b - c of a tile."""
+    a, b, c = (v.astype(jnp.float64) for v in (a, b, c))
+    return FR.reduce(a * b - c * _one(2)).astype(jnp.float32)

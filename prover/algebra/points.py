@@ -21,6 +21,8 @@ Rows = npt.NDArray[np.float32]
 
 _INFINITY: Final = 0x40
 _FLAGS: Final = 0xE0
+#: points that are encoded at a time, so that a large key needs little more memory than its rows
+_CHUNK: Final = 1 << 16
 
 
 class InvalidPoint(InvalidInput):
@@ -57,19 +59,28 @@ def check(group: Group, data: Bytes, name: str) -> None:
         FP.check_canonical(part, name)
 
 
-def to_rows(group: Group, data: Bytes, threads: int = 1) -> Rows:
-    """Uncompressed bytes -> affine rows; infinity becomes (0, 1), which is what `curve.add_affine` wants of it."""
-    encoded = [FP.encode(part, threads) for part in coordinates(group, data)]
-    rows = np.stack(encoded, axis=1).transpose(2, 0, 1).reshape(len(data), group.affine_columns)
-    at_infinity = infinities(data)
-    if at_infinity.any():
-        rows[at_infinity] = infinity_row(group)
+def to_rows(group: Group, data: Bytes, threads: int = 1, out: Rows | None = None) -> Rows:
+    """Uncompressed bytes -> affine rows (in `out`, if given); infinity becomes (0, 1), which is what
+    `curve.add_affine` wants of it."""
+    rows = np.empty((len(data), group.affine_columns), np.float32) if out is None else out
+    for start in range(0, len(data), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        encoded = [FP.encode(coordinate, threads) for coordinate in coordinates(group, data[part])]
+        rows[part].reshape(-1, 2 * FP.k, len(encoded))[:] = np.stack(encoded, axis=1).transpose(2, 0, 1)
+    rows[infinities(data)] = infinity_row(group)
     return rows
 
 
 def infinity_row(group: Group) -> Rows:
     """The affine row (0, 1) that stands for infinity."""
     return group.identity[:, :2].astype(np.float32).reshape(-1)
+
+
+def of_generator(group: Group) -> Bytes:
+    """The standard generator, uncompressed: uint8[96 or 192]."""
+    x, y = ([FP.bytes_of([c]) for c in coordinate] for coordinate in group.generator)
+    result: Bytes = from_affine(group, x, y, np.zeros(1, bool))[0]
+    return result
 
 
 def from_affine(group: Group, x: list[Bytes], y: list[Bytes], at_infinity: Bools) -> Bytes:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import jax
 import numpy as np
 
-from prover.algebra import lanes, small
+from prover.algebra import kernels, lanes, small
 from prover.algebra.buckets import Ints, task_width
 from prover.algebra.curve import Group
 from prover.algebra.kernels import in_threads, tiles
@@ -37,9 +36,7 @@ class _Family:
     index: Ints
 
 
-def weighted_sums(
-    group: Group, number: Ints, sums: Rows, device: jax.Device | None = None, threads: int = 1
-) -> list[small.Point]:
+def weighted_sums(group: Group, number: Ints, sums: Rows, threads: int = 1) -> list[small.Point]:
     """For each set of buckets, sum (b + 1) S_b.
 
     number int[sets, 2^l]: S_b is row number - 1 of the projective rows `sums`, or zero where the number is 0.
@@ -47,7 +44,7 @@ def weighted_sums(
     families = [_Family(_with_infinity(group, [sums]), number)]
     levels = _levels(number.shape[1].bit_length() - 1)
     for level in levels:
-        families = _reduce(group, families, 1 << level, device, threads)
+        families = _reduce(group, families, 1 << level, threads)
     return _combine(group, families, levels)
 
 
@@ -55,14 +52,12 @@ def _with_infinity(group: Group, rows: list[Rows]) -> Rows:
     return np.concatenate([group.identity.astype(np.float32).reshape(1, -1), *rows])
 
 
-def _reduce(
-    group: Group, families: list[_Family], items: int, device: jax.Device | None, threads: int
-) -> list[_Family]:
+def _reduce(group: Group, families: list[_Family], items: int, threads: int) -> list[_Family]:
     """One level: family 0 is weighted by its index and gives two (T, V), the others are plain sums and give one
     each."""
     pool = families[0].pool
     index = np.concatenate([f.index.reshape(-1, items) for f in families])
-    plain, weighted = _run(Table.of_projective(group, pool, device), index, threads)
+    plain, weighted = _run(Table.of_projective(group, pool), index, threads)
     pool = _with_infinity(group, [plain, weighted[: families[0].index.size // items]])
     sets, own = len(families[0].index), families[0].index.size // items
     rows = 1 + np.arange((len(families) + 1) * own).reshape(len(families) + 1, sets, -1)
@@ -86,7 +81,7 @@ def _run_batch(table: Table, index: Ints) -> Rows:
     """Up to a batch of lanes: float32[2, lanes of a batch, columns]."""
     group, sizes = table.group, tiles()
     width, batch, items = lanes.sums_lane_count(group), 2 * sizes.batch, index.shape[1]
-    state = lanes.identities(group, 2, table.device)
+    state = lanes.identities(group, 2, kernels.device())
     rows = np.empty(0, np.float32)
     padded = np.zeros((batch * width, items), np.int32)
     padded[: len(index)] = index[:, ::-1]

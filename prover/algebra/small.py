@@ -22,7 +22,8 @@ Point = tuple[Pair, Pair, Pair]
 INFINITY: Final[Point] = ((0, 0), (1, 0), (0, 0))
 
 
-def _mul(x: Pair, y: Pair) -> Pair:
+def mul(x: Pair, y: Pair) -> Pair:
+    """Their product in Fp2."""
     return (x[0] * y[0] - x[1] * y[1]) % P, (x[0] * y[1] + x[1] * y[0]) % P
 
 
@@ -41,16 +42,16 @@ def _times_3b(x: Pair, degree: int) -> Pair:
 def add(p: Point, q: Point, degree: int) -> Point:
     """p + q, complete."""
     (x1, y1, z1), (x2, y2, z2) = p, q
-    t0, t1, t2 = _mul(x1, x2), _mul(y1, y2), _mul(z1, z2)
-    t3 = _sum(_mul(_sum(x1, y1), _sum(x2, y2)), _minus(t0), _minus(t1))
-    t4 = _sum(_mul(_sum(y1, z1), _sum(y2, z2)), _minus(t1), _minus(t2))
-    y3 = _times_3b(_sum(_mul(_sum(x1, z1), _sum(x2, z2)), _minus(t0), _minus(t2)), degree)
+    t0, t1, t2 = mul(x1, x2), mul(y1, y2), mul(z1, z2)
+    t3 = _sum(mul(_sum(x1, y1), _sum(x2, y2)), _minus(t0), _minus(t1))
+    t4 = _sum(mul(_sum(y1, z1), _sum(y2, z2)), _minus(t1), _minus(t2))
+    y3 = _times_3b(_sum(mul(_sum(x1, z1), _sum(x2, z2)), _minus(t0), _minus(t2)), degree)
     t0, t2 = (3 * t0[0], 3 * t0[1]), _times_3b(t2, degree)
     z3, t1 = _sum(t1, t2), _sum(t1, _minus(t2))
     return (
-        _sum(_mul(t3, t1), _minus(_mul(t4, y3))),
-        _sum(_mul(t1, z3), _mul(y3, t0)),
-        _sum(_mul(z3, t4), _mul(t0, t3)),
+        _sum(mul(t3, t1), _minus(mul(t4, y3))),
+        _sum(mul(t1, z3), mul(y3, t0)),
+        _sum(mul(z3, t4), mul(t0, t3)),
     )
 
 
@@ -86,6 +87,6 @@ def to_bytes(group: Group, p: Point) -> Bytes:
     norm = (z[0] * z[0] + z[1] * z[1]) % P
     inverse = pow(norm, -1, P) if norm else 0
     of_z = (z[0] * inverse, -z[1] * inverse)
-    x, y = ([FP.bytes_of([c]) for c in _mul(v, of_z)[: group.degree]] for v in p[:2])
+    x, y = ([FP.bytes_of([c]) for c in mul(v, of_z)[: group.degree]] for v in p[:2])
     result: Bytes = from_affine(group, x, y, np.array([norm == 0]))[0]
     return result

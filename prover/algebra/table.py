@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prover.algebra.curve import Group
-from prover.algebra.kernels import kernel, platform
+from prover.algebra.kernels import device, kernel, on_cpu
 from prover.algebra.points import Rows, infinity_row
 from prover.algebra.scratch import scratch
 
@@ -20,34 +20,27 @@ Entries = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows float32[1 + n, columns] of which row 0 is infinity; `on_device` where the platform gathers there."""
+    """Rows float32[1 + n, columns] of which row 0 is infinity; `on_device` where they are gathered there."""
 
     group: Group
     rows: Rows
-    device: jax.Device | None = None
     on_device: jax.Array | None = None
 
     @classmethod
-    def of_affine(cls, group: Group, rows: Rows, device: jax.Device | None = None) -> Table:
+    def of_affine(cls, group: Group, rows: Rows) -> Table:
         """From affine rows, row 0 of which is left for infinity."""
         rows[0] = infinity_row(group)
-        return cls._placed(group, rows, device)
+        return cls._placed(group, rows)
 
     @classmethod
-    def of_projective(cls, group: Group, rows: Rows, device: jax.Device | None = None) -> Table:
+    def of_projective(cls, group: Group, rows: Rows) -> Table:
         """From projective rows, row 0 of which is left for infinity."""
         rows[0] = group.identity.reshape(-1)
-        return cls._placed(group, rows, device)
+        return cls._placed(group, rows)
 
     @classmethod
-    def _placed(cls, group: Group, rows: Rows, device: jax.Device | None) -> Table:
-        if platform() == "cpu":
-            return cls(group, rows, device)
-        return cls(group, rows[:1], device, jax.device_put(rows, device))
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.rows.nbytes if self.on_device is None else self.on_device.nbytes)
+    def _placed(cls, group: Group, rows: Rows) -> Table:
+        return cls(group, rows, None if on_cpu() else jax.device_put(rows, device()))
 
     def gather(self, entries: Entries, steps: npt.NDArray[np.int32]) -> jax.Array:
         """Rows |entries| of int32[B, S, L], the first steps[t] of each tile t: float32[B, S, L, columns], the rest
@@ -58,7 +51,7 @@ class Table:
         if self.on_device is not None:
             taken: jax.Array = _take(self.on_device, entries)
             return taken
-        buffer = scratch("gather", (*entries.shape, self.rows.shape[1]), np.float32, self.device)
+        buffer = scratch("gather", (*entries.shape, self.rows.shape[1]), np.float32)
         for tile, chosen, count in zip(buffer.host, entries, steps, strict=True):
             # 'clip' because only with it numpy writes to `out` without another copy; all entries are in range
             np.take(self.rows, np.abs(chosen[:count]), axis=0, out=tile[:count], mode="clip")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from prover.algebra import kernels
 from prover.algebra.kernels import Residues
 from prover.circuits import cache, definitions
 from prover.circuits.definitions import describe_row, record
@@ -39,12 +40,16 @@ class Assignment:
 
 
 class Circuit:
-    """A circuit of one shape, ready to synthesise. Immutable, safe to share between threads."""
+    """A circuit of one shape, ready to synthesise. Immutable, safe to share between threads.
+
+    Its programs run on the host's device, so that no proving device works for a synthesis.
+    """
 
     def __init__(self, shape: CircuitShape, matrices: Matrices) -> None:
         self.shape = shape
         self.matrices = matrices
-        self._evaluator = Evaluator(matrices)
+        with kernels.on(kernels.host()):
+            self._evaluator = Evaluator(matrices)
 
     @classmethod
     def load(cls, shape: CircuitShape, cache_dir: Path | None) -> Circuit:
@@ -57,7 +62,8 @@ class Circuit:
     def compile(self) -> None:
         """Compiles, or reads from JAX's cache, every program of a synthesis; else the first synthesis does."""
         columns = np.zeros((self.matrices.num_columns, 32), np.uint8)
-        self._evaluator.evaluate(columns)
+        with kernels.on(kernels.host()):
+            self._evaluator.evaluate(columns)
 
     def synthesize(self, instance: Instance, threads: int = 1) -> Assignment:
         """The assignment of an instance. Raises InstanceMismatch, UnsatisfiedConstraint."""
@@ -65,7 +71,8 @@ class Circuit:
 
     def assign(self, witness: Witness, threads: int = 1) -> Assignment:
         """The assignment of a witness. Raises UnsatisfiedConstraint, which names the first bad row and its place."""
-        a, b, c, wrong = self._evaluator.evaluate(witness.columns, threads)
+        with kernels.on(kernels.host()):
+            a, b, c, wrong = self._evaluator.evaluate(witness.columns, threads)
         if len(wrong):
             row = int(wrong[0])
             raise UnsatisfiedConstraint(row, describe_row(self.shape, row), len(wrong))

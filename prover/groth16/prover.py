@@ -8,19 +8,19 @@ The summands of alpha, beta and delta are further bases of the four sums, so tha
 
 from __future__ import annotations
 
+import copy
 import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import jax
 import numpy as np
 
+from prover.algebra import kernels, msm
 from prover.algebra.constants import R
 from prover.algebra.curve import G1, G2, Group
-from prover.algebra.fields import FR
 from prover.algebra.kernels import Residues
 from prover.algebra.msm import FixedBases
 from prover.algebra.ntt import Domain
@@ -39,8 +39,6 @@ TAIL_STAGES = ("b_g2", "assembly")
 #: memory for tables that pays where a key is used for hundreds of proofs
 TABLE_BYTES = 1 << 29
 _GROUPS: dict[str, Group] = {"h": G1, "l": G1, "a": G1, "b_g1": G1, "b_g2": G2}
-_ROW_BYTES = {G1: 256, G2: 512}
-_WARM_UP_WIRES = 1 << 12
 
 
 class Assignment(Protocol):
@@ -67,21 +65,11 @@ class Assignment(Protocol):
         """The same of C."""
 
 
-@dataclass(frozen=True)
-class MadeUp:
-    """An assignment that satisfies nothing: see `ProvingKey.warm_up`."""
-
-    inputs: Bytes
-    aux: Bytes
-    a: Residues
-    b: Residues
-    c: Residues
-
-
 class ProvingKey:
-    """A circuit's parameters made ready on a device: bases with their tables, the transforms of its domain.
+    """A circuit's parameters made ready: bases with their tables, the transforms of its domain.
 
-    Safe to share between threads: a proof only reads, and `tabulate` replaces whole sections.
+    Its device does the transforms and the sums of the device phase; the tail's sum, and making bases and tables, run on
+    the host's. Safe to share between threads: a proof only reads, and `tabulate` replaces whole sections.
     """
 
     def __init__(
@@ -90,39 +78,45 @@ class ProvingKey:
         matrices: Matrices,
         device: jax.Device | None = None,
         *,
-        tail_device: jax.Device | None = None,
-        table_bytes: int = 0,
         threads: int = 2,
     ) -> None:
-        """`threads` work on one proof. `table_bytes` > 0: see `tabulate`. Raises KeyMismatch."""
+        """`threads` work on one proof. Raises KeyMismatch."""
         check_fits(parameters, matrices)
         self.wires = Wires.of(matrices)
         self.matrices = matrices
         self.threads = threads
-        self._domain = Domain(matrices.domain.bit_length() - 1, device)
-        self._devices = {"b_g2": tail_device}
+        self._domain = Domain(matrices.domain.bit_length() - 1)
         self._parameters, self._device = parameters, device
-        self._bases = {name: self._made(name, self._tables(table_bytes), threads) for name in _GROUPS}
+        self._bases = {name: self._made(name, 1, threads) for name in _GROUPS}
+        self._least_bytes = self.nbytes
 
-    def tabulate(self, table_bytes: int, progress: Callable[[str], None] | None = None, threads: int = 1) -> None:
+    def on(self, device: jax.Device) -> ProvingKey:
+        """The same key for another device: they share the bases, their tables and the domain's."""
+        other = copy.copy(self)
+        other._device = device
+        return other
+
+    def tabulate(self, table_bytes: int, made: Callable[[float], None] | None = None, threads: int = 1) -> None:
         """Make the tables that `table_bytes` of memory hold, while proofs go on: each section is faster from then on.
 
-        It costs as much as some ten proofs, and gains a third of each on small circuits, little on larger ones.
+        `made` is told 0 and then, after each section, the part of all bases that is done; what it raises ends the work.
+        Nothing is done (and told) where the memory holds no more than the bases themselves.
         """
-        for name in sorted(_GROUPS, key=lambda name: self._bases[name].nbytes):
-            if progress:
-                progress(name)
-            self._bases[name] = self._made(name, self._tables(table_bytes), threads)
+        tables = table_bytes // self._least_bytes
+        if tables < 2:
+            return
+        say, done = made or (lambda _: None), 0
+        say(0.0)
+        sizes = {name: self._bases[name].size * _GROUPS[name].degree for name in _GROUPS}
+        for name in sorted(sizes, key=lambda name: sizes[name]):
+            self._bases[name] = self._made(name, tables, threads)
+            done += sizes[name]
+            say(done / sum(sizes.values()))
 
     @property
     def nbytes(self) -> int:
         """Memory of the tables, in bytes."""
         return sum(bases.nbytes for bases in self._bases.values())
-
-    def _tables(self, table_bytes: int) -> int:
-        """Tables a base; the least, one, is no more than the base itself."""
-        one = sum(_ROW_BYTES[_GROUPS[name]] * len(points) for name, _, points in self._parameters.sections())
-        return max(1, table_bytes // one)
 
     def _made(self, name: str, tables: int, threads: int) -> FixedBases:
         vk = self._parameters.vk
@@ -134,24 +128,32 @@ class ProvingKey:
             "b_g2": [vk.beta_g2, vk.delta_g2],
         }
         data = _with_rows(getattr(self._parameters, name), further[name])
-        device = self._devices.get(name, self._device)
-        return FixedBases(data, _GROUPS[name], device, tables=tables, threads=threads)
+        with kernels.on(kernels.host()):
+            return FixedBases(data, _GROUPS[name], tables=tables, threads=threads)
 
     def warm_up(self) -> None:
-        """Compile all that a proof needs by making one of made-up wires, so that a proof retraces nothing."""
-        wires = np.zeros((self.matrices.num_columns, FR.size), np.uint8)
-        wires[:, 0] = np.arange(len(wires)) < _WARM_UP_WIRES
-        inputs, aux = np.split(wires, [self.matrices.num_inputs])
-        rows = np.zeros((2 * FR.k, self.matrices.num_rows), np.float32)
-        start(self, MadeUp(inputs, aux, rows, rows, rows)).finish()
+        """Compile all that a proof needs, so that it retraces nothing; almost nothing of its work is done."""
+
+        def compile_on(device: jax.Device | None, programs: Callable[[], None]) -> Callable[[], None]:
+            return lambda: _run_on(device, programs)
+
+        _together(
+            {
+                "transforms": compile_on(self._device, self._domain.compile),
+                "G1": compile_on(self._device, lambda: msm.compile_sums(G1)),
+                "G2": compile_on(kernels.host(), lambda: msm.compile_sums(G2)),
+            }
+        )
 
     def msm(self, name: str, scalars: Bytes) -> bytes:
         """The sum over the bases of one section and those added to it, uncompressed."""
-        return self._bases[name].msm(scalars, self.threads).tobytes()
+        device = kernels.host() if name in TAIL_STAGES else self._device
+        return _run_on(device, lambda: self._bases[name].msm(scalars, self.threads)).tobytes()
 
     def quotient(self, assignment: Assignment) -> Bytes:
         """The coefficients of h, uint8[domain - 1, 32]."""
-        return self._domain.quotient(assignment.a, assignment.b, assignment.c, self.threads)
+        a, b, c = assignment.a, assignment.b, assignment.c
+        return _run_on(self._device, lambda: self._domain.quotient(a, b, c, self.threads))
 
 
 def check_fits(parameters: Parameters, matrices: Matrices) -> None:
@@ -230,11 +232,16 @@ def _require_shape(matrices: Matrices, assignment: Assignment) -> None:
         raise KeyMismatch(f"the assignment is of another circuit: inputs, aux and rows {found}", field="assignment")
 
 
-def _together(stages: dict[str, Callable[[], bytes]]) -> dict[str, bytes]:
+def _together(stages: dict[str, Callable[[], T]]) -> dict[str, T]:
     """Run the stages side by side: while one sorts on the host, others keep the device and both cores busy."""
     with ThreadPoolExecutor(len(stages), thread_name_prefix="stage") as pool:
-        running: dict[str, Future[bytes]] = {name: pool.submit(stage) for name, stage in stages.items()}
+        running: dict[str, Future[T]] = {name: pool.submit(stage) for name, stage in stages.items()}
         return {name: future.result() for name, future in running.items()}
+
+
+def _run_on(device: jax.Device | None, work: Callable[[], T]) -> T:
+    with kernels.on(device):
+        return work()
 
 
 def _timed(timer: Timer | None, stage: str, work: Callable[[], T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ..states import Holding, JsonObject
 from .devices import Device
 from .kinds import DeviceFailed, ProofRefused, Report
 from .single_flight import SingleFlight
+from .tables import make_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class PostSettings:
 
     keys: KeyStore
     circuit_cache: Path | None = None  # recorded matrices
-    table_bytes: int = 0  # memory of a key's tables on a device, made when it is loaded
+    table_bytes: int = 0  # memory of a key's tables, made once it is in use; 0: none
     device_threads: int = 2  # of the device phase and the tail
     synthesis_threads: int = 1
 
@@ -46,7 +48,9 @@ class PostKind:
         self._settings = settings
         self._circuits: SingleFlight[PostShape, Circuit] = SingleFlight()
         self._parameters: SingleFlight[str, Parameters] = SingleFlight()
+        self._bases: SingleFlight[str, ProvingKey] = SingleFlight()
         self._proving: SingleFlight[tuple[str, str], ProvingKey] = SingleFlight()
+        self._tabulating: SingleFlight[str, threading.Thread] = SingleFlight()
         self._verifying: SingleFlight[str, PreparedKey] = SingleFlight()
 
     def load(self, request: bytes) -> Sequence[PostPartition]:
@@ -127,14 +131,27 @@ class PostKind:
             "local": self._settings.keys.find(shape.key_name).local,
         }
         with _phase(report, f"key:{place}", Holding.LOADING, detail) as say:
-            key = ProvingKey(
-                self._open(shape), circuit.matrices, device.handle,
-                table_bytes=self._settings.table_bytes, threads=self._settings.device_threads,
-            )  # fmt: skip
+            key = self._shared_key(shape, circuit).on(device.handle)
             say({"bytes": key.nbytes})
         with _phase(report, f"program:{place}", Holding.COMPILING, {"name": shape.label, "device": device.ordinal}):
             key.warm_up()
+        self._tabulating.get(shape.key_name, lambda: self._make_tables(shape, key, report))
         return key
+
+    def _make_tables(self, shape: PostShape, key: ProvingKey, report: Report) -> threading.Thread:
+        """In the background, once for all devices."""
+        name, detail = f"key:{shape.key_name}@tables", {"name": f"{shape.label} tables"}
+        return make_later(key, self._settings.table_bytes, name, detail, report)
+
+    def _shared_key(self, shape: PostShape, circuit: Circuit) -> ProvingKey:
+        """What the devices share of a key."""
+
+        def made() -> ProvingKey:
+            return ProvingKey(
+                self._open(shape), circuit.matrices, threads=self._settings.device_threads
+            )  # fmt: skip
+
+        return self._bases.get(shape.key_name, made)
 
     def _open(self, shape: PostShape) -> Parameters:
         return self._parameters.get(shape.key_name, lambda: self._settings.keys.open(shape.key_name))

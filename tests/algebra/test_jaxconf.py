@@ -10,6 +10,7 @@ import jax
 import pytest
 
 from prover import jaxconf
+from prover.algebra import kernels
 from prover.jaxconf import JaxAlreadyConfigured, PlatformUnavailable
 
 MODULES = [
@@ -40,12 +41,13 @@ print("clean")
     assert run(code, *MODULES) == "clean"
 
 
-def test_the_tests_run_on_two_devices_with_64_bit_types() -> None:
-    assert len(jax.devices()) == 2 and jax.numpy.zeros(1, jax.numpy.float64).dtype == jax.numpy.float64
+def test_the_tests_prove_on_two_devices_beside_the_hosts_with_64_bit_types() -> None:
+    assert len(jaxconf.devices("cpu")) == 2 and jax.devices("cpu") == [*jaxconf.devices("cpu"), kernels.host()]
+    assert jax.numpy.zeros(1, jax.numpy.float64).dtype == jax.numpy.float64
 
 
 def test_the_same_settings_may_be_asked_for_again_and_others_may_not() -> None:
-    assert jaxconf.configure("cpu", cpu_devices=2) == jax.devices("cpu")
+    assert jaxconf.configure("cpu", cpu_devices=2) == jax.devices("cpu")[:2]
     with pytest.raises(JaxAlreadyConfigured, match="cpu_devices=2"):
         jaxconf.configure("cpu", cpu_devices=3)
 

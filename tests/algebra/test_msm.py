@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prover.algebra import digits
+from prover.algebra import digits, kernels
+from prover.algebra import msm as msm_module
 from prover.algebra.buckets import LONGEST, cut
 from prover.algebra.fields import FR, NonCanonical
 from prover.algebra.msm import FixedBases, ScalarCountMismatch, Windows, msm
@@ -64,6 +65,24 @@ def test_every_number_of_tables_and_window_gives_the_same_sum(
     assert bases.msm(FR.bytes_of(scalars), threads=2).tobytes() == expected
 
 
+@pytest.mark.parametrize("images", [False, True])
+@pytest.mark.parametrize("entries", [1, 1 << 23])
+def test_bits_apart_images_and_groups_of_windows_give_the_same_sum(
+    images: bool, entries: int, curve: Curve, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A witness of bits with a few other wires, infinity among the bases, and as many groups of windows as there can
+    be."""
+    monkeypatch.setattr(msm_module, "_ENTRIES", entries)
+    points: list[reference.Point] = [*curve.points_of(curve.progression(600)), None, None, None]
+    scalars = [rng.randrange(2) for _ in points]
+    scalars[::50] = [rng.randrange(FR.p) for _ in scalars[::50]]
+    scalars[-3:] = [1, 0, FR.p - 2]
+    bases = FixedBases(curve.bytes_of(points), curve.group, images=images)
+    expected = curve.peer_msm(curve.bytes_of(points[:-3]), scalars[:-3])
+    assert bases.msm(FR.bytes_of(scalars), threads=2).tobytes() == expected
+    assert bases.msm(FR.bytes_of([0] * 603)).tobytes() == reference.to_bytes(None, curve.group.degree)
+
+
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_random_sums(curve: Curve, data: st.DataObject) -> None:
@@ -94,10 +113,11 @@ def test_one_full_bucket_costs_a_lane_few_steps() -> None:
 def test_several_devices_agree(curve: Curve, rng: random.Random) -> None:
     data, scalars = curve.progression(50), [rng.randrange(FR.p) for _ in range(50)]
     expected = curve.peer_msm(data, scalars)
-    assert len(jax.devices()) == 2
+    bases = FixedBases(data, curve.group)
+    assert len(jax.devices()) == 3
     for device in jax.devices():
-        bases = FixedBases(data, curve.group, device)
-        assert bases.msm(FR.bytes_of(scalars)).tobytes() == expected
+        with kernels.on(device):
+            assert bases.msm(FR.bytes_of(scalars)).tobytes() == expected
 
 
 def test_wrong_scalars_are_refused(curve: Curve) -> None:
@@ -118,7 +138,8 @@ def test_signed_digits_add_up_to_the_scalar(bits: int, rng: random.Random) -> No
 
 
 @pytest.mark.parametrize("tables", [1, 2, 3, 5, 17, 64])
-def test_tables_cover_every_window(tables: int) -> None:
+@pytest.mark.parametrize("length", [digits.BITS, 129, 65])
+def test_tables_cover_every_window(tables: int, length: int) -> None:
     for bits in range(4, 17):
-        w = Windows(bits, tables)
+        w = Windows(bits, tables, length)
         assert w.copies <= tables and w.copies * w.sets >= w.count > (w.copies - 1) * w.sets

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from prover.algebra import constants
+from prover.algebra import constants, ntt
 from prover.algebra.fields import FR
 from prover.algebra.kernels import Residues
 from prover.algebra.ntt import MAX_LOG2, Domain, DomainTooLarge, WrongLength
@@ -41,6 +41,18 @@ def test_large_transforms_at_sampled_points(log2: int, rng: random.Random) -> No
         assert integers(values[:, i : i + 1]) == [reference.evaluate(x, pow(root, i, FR.p))]
     assert integers(domain.ifft(values)) == x
     assert integers(domain.coset_ifft(domain.coset_fft(residues(x)))) == x
+
+
+@pytest.mark.parametrize("log2", [0, 1, 5, 10])
+def test_one_program_for_a_whole_transform_gives_the_same(
+    log2: int, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of devices with a memory of their own, on a CPU."""
+    x = residues([rng.randrange(FR.p) for _ in range(1 << log2)])
+    domain = Domain(log2)
+    expected = [integers(way(x)) for way in (domain.fft, domain.ifft, domain.coset_fft, domain.coset_ifft)]
+    monkeypatch.setattr(ntt, "on_cpu", lambda: False)
+    assert [integers(way(x)) for way in (domain.fft, domain.ifft, domain.coset_fft, domain.coset_ifft)] == expected
 
 
 def test_extreme_values_stay_exact() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_a_real_proof_goes_through_the_engine(kind: TinyKind, options: dict[str,
 
 
 def test_phases_of_key_and_compilation_are_seen_once_a_device(kind: TinyKind) -> None:
-    fresh = TinyKind(ProofKind.WINDOW_POST, kind._settings)
+    fresh = TinyKind(ProofKind.WINDOW_POST, replace(kind._settings, table_bytes=0))
     said: list[tuple[str, str]] = []
 
     def report(name: str, state: Holding, detail: object, *, reason: str | None = None) -> None:
@@ -106,7 +107,7 @@ def test_a_key_that_was_damaged_since_its_check_is_refused_until_it_is_whole_aga
     kind: TinyKind, tmp_path: Path
 ) -> None:
     keys = KeyStore(shutil.copytree(kind._settings.keys.directory, tmp_path / "keys"))
-    fresh = TinyKind(ProofKind.WINDOW_POST, replace(kind._settings, keys=keys))
+    fresh = TinyKind(ProofKind.WINDOW_POST, replace(kind._settings, keys=keys, table_bytes=0))
     said: list[tuple[str, str | None]] = []
 
     def report(name: str, state: Holding, detail: object, *, reason: str | None = None) -> None:
@@ -125,6 +126,27 @@ def test_a_key_that_was_damaged_since_its_check_is_refused_until_it_is_whole_aga
     fresh.prepare(work, device, report)  # type: ignore[arg-type]
     assert said == [("loading", None), ("failed", "key_damaged"), ("loading", None), ("ready", None)]
     assert not keys.find(name).changed
+
+
+def test_tables_are_made_once_in_the_background_and_seen_with_their_progress(kind: TinyKind) -> None:
+    fresh = TinyKind(ProofKind.WINDOW_POST, replace(kind._settings, table_bytes=1 << 26))
+    said: list[tuple[str, dict[str, float]]] = []
+
+    def report(name: str, state: Holding, detail: dict[str, float], *, reason: str | None = None) -> None:
+        if name.endswith("@tables"):
+            said.append((state, detail))
+
+    work = fresh.load(request())[0]
+    for device in discover("prover", jaxconf.devices("cpu"), [0, 1]):
+        fresh.prepare(work, device, report)
+    fresh._tabulating.get(work.shape.key_name, threading.current_thread).join(60)
+    assert [state for state, _ in said] == ["loading", "ready"] * 5
+    assert [detail["progress"] for _, detail in said] == sorted(detail["progress"] for _, detail in said)
+    (_, begun), (_, ended) = said[0], said[-1]
+    assert begun["progress"] == 0 and ended["progress"] == 1 and ended["bytes"] <= 1 << 26
+    report_nothing = lambda *_, **__: None  # noqa: E731
+    pending = fresh.start(work, fresh.synthesize(work, report_nothing), device)
+    fresh.verify(work, fresh.finish(pending))
 
 
 def test_a_proof_for_other_inputs_or_a_damaged_one_is_refused(kind: TinyKind) -> None:
