@@ -36,7 +36,7 @@ class Table:
     def of_projective(cls, group: Group, rows: Rows) -> Table:
         """From projective rows, row 0 of which is left for infinity."""
         rows[0] = group.identity.reshape(-1)
-        return cls._placed(group, rows)
+        return cls._placed(group, rows if on_cpu() else _padded(rows))
 
     @classmethod
     def _placed(cls, group: Group, rows: Rows) -> Table:
@@ -56,6 +56,11 @@ class Table:
             # 'clip' because only with it numpy writes to `out` without another copy; all entries are in range
             np.take(self.rows, np.abs(chosen[:count]), axis=0, out=tile[:count], mode="clip")
         return buffer.array()
+
+
+def _padded(rows: Rows) -> Rows:
+    """Zero rows appended up to a power of two, so that few programs gather from all lengths."""
+    return np.pad(rows, ((0, (1 << (len(rows) - 1).bit_length()) - len(rows)), (0, 0)))
 
 
 @kernel()
