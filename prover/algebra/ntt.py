@@ -2,8 +2,9 @@
 
 A transform of m = n1 * n2 values takes two passes (four-step): sub-transforms of length n1 down the columns, a
 product with the twiddles w^(k1 j2), then sub-transforms of length n2. Both work on tiles of columns that stay in the
-cache, and make what they multiply with from small tables, so a transform takes no memory but its input and output. On
-a CPU the host cuts the tiles, and the second pass works in place; on other devices one program does it all.
+cache. What they multiply with is made from small tables, and kept for small domains only, so a transform of a large one
+takes no memory but its input and output. On a CPU the host cuts the tiles, and the second pass works in place; on other
+devices one program does it all.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from prover.errors import InvalidInput
 
 MAX_LOG2: Final = 24
 _K2: Final = 2 * FR.k
+#: domains up to this size keep their twiddles and factors: a few times 23 MiB, and a tenth less work
+_MOST_KEPT: Final = 18
 #: columns of a b - c at a time
 _TILE: Final = 4096
 
@@ -59,6 +62,10 @@ class _Plan:
     low: Residues  # [22, n2]: powers of w
     step: Residues  # [22, n1, tile]: w^(k1 t)
 
+    @property
+    def log2(self) -> int:
+        return (self.n1 * self.n2).bit_length() - 1
+
     @classmethod
     def of(cls, log2: int, tile: int) -> _Plan:
         n1, n2 = _split(log2)
@@ -69,7 +76,7 @@ class _Plan:
         step = FR.mul_arrays(roots1[:, exponents.reshape(-1) // n2], low[:, exponents.reshape(-1) % n2])
         return cls(n1, n2, roots1, roots2, low, step.reshape(_K2, *exponents.shape))
 
-    def turn(self, first: int) -> tuple[Residues, Residues]:
+    def powers(self, first: int) -> tuple[Residues, Residues]:
         """Two factors [22, n1] of w^(k1 first)."""
         exponents = _bit_reversal(self.n1).astype(np.int64) * first % (self.n1 * self.n2)
         return self.roots1[:, exponents // self.n2], self.low[:, exponents % self.n2]
@@ -99,6 +106,7 @@ class Domain:
         self.log2, self.size = log2, 1 << log2
         self._scale = pow(self.size, -1, constants.R)
         self._vanishing = pow(constants.GENERATOR, self.size, constants.R) - 1
+        self._scales: dict[int, _Multipliers] = {}
 
     # single transforms: values or coefficients, residues [22, up to m] in, residues [22, m] out
 
@@ -155,6 +163,14 @@ class Domain:
         return _plan(self.log2, tile)
 
     @functools.cached_property
+    def _twiddles(self) -> _Multipliers:
+        return _twiddles(self._plan(tiles().fft))
+
+    def _scales_of(self, factor: _Factor) -> _Multipliers:
+        plan = self._plan(tiles().fft)
+        return self._scales.setdefault(id(factor), _scales(plan, factor, min(tiles().fft, plan.n1)))
+
+    @functools.cached_property
     def _unscale(self) -> _Factor:
         return self._factor(1, self._scale)
 
@@ -192,7 +208,8 @@ class Domain:
     def _transform(self, values: Residues, factor: _Factor | None, threads: int) -> Residues:
         plan = self._plan(tiles().fft)
         if on_cpu():
-            return _by_host(plan, values, factor, tiles().fft, threads)
+            scales = self._scales_of(factor) if factor else None
+            return _by_host(plan, values, self._twiddles, scales, tiles().fft, threads)
         result: Residues = np.asarray(_whole(values, plan, factor, tile=tiles().fft))
         return result
 
@@ -202,7 +219,38 @@ def _plan(log2: int, tile: int) -> _Plan:
     return _Plan.of(log2, tile)
 
 
-def _by_host(plan: _Plan, values: Residues, factor: _Factor | None, tile: int, threads: int) -> Residues:
+class _Multipliers:
+    """What the tiles of a pass are multiplied with, float32[22, n, tile], by the first column of the tile."""
+
+    def __init__(self, made: Callable[[int], jax.Array], *, kept: bool) -> None:
+        self._made, self._kept = made, kept
+        self._known: dict[int, Residues] = {}
+
+    def of(self, start: int) -> Residues:
+        """Made anew, or kept from the first time."""
+        if start in self._known:
+            return self._known[start]
+        found = np.asarray(self._made(start))
+        if self._kept:
+            self._known[start] = found
+        return found
+
+
+def _twiddles(plan: _Plan) -> _Multipliers:
+    return _Multipliers(lambda start: _turn(*plan.powers(start), plan.step), kept=plan.log2 <= _MOST_KEPT)
+
+
+def _scales(plan: _Plan, factor: _Factor, width: int) -> _Multipliers:
+    def made(start: int) -> jax.Array:
+        columns: jax.Array = _outer(factor.rows, np.ascontiguousarray(factor.columns[:, start : start + width]))
+        return columns
+
+    return _Multipliers(made, kept=plan.log2 <= _MOST_KEPT)
+
+
+def _by_host(
+    plan: _Plan, values: Residues, twiddles: _Multipliers, scales: _Multipliers | None, tile: int, threads: int
+) -> Residues:
     """The two passes over tiles that the host cuts; the second one works in place."""
     x = values.reshape(_K2, plan.n1, plan.n2)
     y = np.empty((_K2, plan.n2, plan.n1), np.float32)
@@ -210,12 +258,12 @@ def _by_host(plan: _Plan, values: Residues, factor: _Factor | None, tile: int, t
 
     def first(start: int) -> None:
         part = np.ascontiguousarray(x[:, :, start : start + width1])
-        y[:, start : start + width1] = np.asarray(_first(part, plan.roots1, *plan.turn(start), plan.step))
+        y[:, start : start + width1] = np.asarray(_first(part, plan.roots1, twiddles.of(start)))
 
     def second(start: int) -> None:
         part = slice(start, start + width2)
-        scale = (factor.rows, np.ascontiguousarray(factor.columns[:, part])) if factor else (None, None)
-        y[:, :, part] = np.asarray(_second(np.ascontiguousarray(y[:, :, part]), plan.roots2, *scale))
+        scale = scales.of(start) if scales else None
+        y[:, :, part] = np.asarray(_second(np.ascontiguousarray(y[:, :, part]), plan.roots2, scale))
 
     in_threads(first, range(0, plan.n2, width1), threads)
     in_threads(second, range(0, plan.n1, width2), threads)
@@ -240,9 +288,12 @@ def _compile_passes(plan: _Plan, factor: _Factor | None, tile: int) -> None:
     if not on_cpu():
         _whole.compile(_shape(n1 * n2), plan, factor, tile=tile)
         return
-    _second.compile(_shape(n2, width2), _shape(n2), *((_shape(n2), _shape(width2)) if factor else (None, None)))
+    _second.compile(_shape(n2, width2), _shape(n2), _shape(n2, width2) if factor else None)
     if factor:
-        _first.compile(_shape(n1, width1), _shape(n1), _shape(n1), _shape(n1), _shape(n1, width1))
+        _outer.compile(_shape(n2), _shape(width2))
+    else:
+        _first.compile(_shape(n1, width1), _shape(n1), _shape(n1, width1))
+        _turn.compile(_shape(n1), _shape(n1), _shape(n1, width1))
 
 
 def _shape(*sizes: int) -> jax.ShapeDtypeStruct:
@@ -303,24 +354,32 @@ def _two_stages(x: jax.Array, roots: jax.Array, stage: jax.Array) -> jax.Array:
 
 
 @kernel()
-def _first(x: jax.Array, roots: jax.Array, high: jax.Array, low: jax.Array, step: jax.Array) -> jax.Array:
-    """The first pass on a tile of columns float32[22, n1, w]: float32[22, w, n1], times the powers high * low * step of
-    w."""
+def _first(x: jax.Array, roots: jax.Array, turn: jax.Array) -> jax.Array:
+    """The first pass on a tile of columns float32[22, n1, w], times their twiddles: float32[22, w, n1]."""
     y = _sub(x.astype(jnp.float64), roots, x.shape[1].bit_length() - 1)
-    at = FR.mul(high.astype(jnp.float64), low.astype(jnp.float64))
-    turn = FR.mul(at[:, :, None], step.astype(jnp.float64))
-    turned = FR.mul(y, turn).astype(jnp.float32)
+    turned = FR.mul(y, turn.astype(jnp.float64)).astype(jnp.float32)
     return turned[:, _bit_reversal(x.shape[1])].transpose(0, 2, 1)
 
 
 @kernel()
-def _second(x: jax.Array, roots: jax.Array, rows: jax.Array | None, columns: jax.Array | None) -> jax.Array:
-    """The second pass on a tile of columns float32[22, n2, w], times rows [22, n2] and columns [22, w] if given."""
+def _second(x: jax.Array, roots: jax.Array, scale: jax.Array | None) -> jax.Array:
+    """The second pass on a tile of columns float32[22, n2, w], times a factor if given."""
     y = _sub(x.astype(jnp.float64), roots, x.shape[1].bit_length() - 1)
-    scale = _one(3)
-    if rows is not None and columns is not None:
-        scale = FR.mul(rows.astype(jnp.float64)[:, :, None], columns.astype(jnp.float64)[:, None])
+    scale = _one(3) if scale is None else scale.astype(jnp.float64)
     return FR.mul(y, scale).astype(jnp.float32)[:, _bit_reversal(x.shape[1])]
+
+
+@kernel()
+def _turn(high: jax.Array, low: jax.Array, step: jax.Array) -> jax.Array:
+    """The twiddles of a tile, high * low * step: float32[22, n1, w]."""
+    at = FR.mul(high.astype(jnp.float64), low.astype(jnp.float64))
+    return FR.mul(at[:, :, None], step.astype(jnp.float64)).astype(jnp.float32)
+
+
+@kernel()
+def _outer(rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """A factor's tile: float32[22, n2, w]."""
+    return FR.mul(rows.astype(jnp.float64)[:, :, None], columns.astype(jnp.float64)[:, None]).astype(jnp.float32)
 
 
 @kernel("tile")
@@ -337,15 +396,16 @@ def _whole(x: jax.Array, plan: _Plan, factor: _Factor | None, tile: int) -> jax.
     def first(part: tuple[jax.Array, jax.Array]) -> jax.Array:
         start, exponent = part
         high, low = plan.roots1[:, exponent // n2], plan.low[:, exponent % n2]
-        turned: jax.Array = _first.function(columns(x, start, width1), plan.roots1, high, low, plan.step)
+        turn = _turn.function(high, low, plan.step)
+        turned: jax.Array = _first.function(columns(x, start, width1), plan.roots1, turn)
         return turned
 
     y = lax.map(first, (jnp.arange(0, n2, width1), jnp.asarray(exponents)))
     y = y.transpose(1, 0, 2, 3).reshape(_K2, n2, n1)
 
     def second(start: jax.Array) -> jax.Array:
-        scale = (factor.rows, columns(factor.columns, start, width2)) if factor else (None, None)
-        done: jax.Array = _second.function(columns(y, start, width2), plan.roots2, *scale)
+        scale = _outer.function(factor.rows, columns(factor.columns, start, width2)) if factor else None
+        done: jax.Array = _second.function(columns(y, start, width2), plan.roots2, scale)
         return done
 
     z: jax.Array = lax.map(second, jnp.arange(0, n1, width2))
