@@ -132,7 +132,10 @@ def test_no_thread_dies_of_the_sessions_end(how: str, fails: bool, step: str, lo
     said = len(rig.log)
     gate.open(ThreadDied("try again") if fails else None)
     assert ended(rig)
-    assert deaths(log) == [] and len(rig.log) == said and not rig.anomalies
+    assert deaths(log) == [] and len(rig.log) == said
+    # the other partition may end between its being given back and the session's last word: refused, and counted
+    allowed = {"dup_end"} if how == "abort" else set()
+    assert {refused.anomaly.value for refused in rig.anomalies} <= allowed
 
 
 def test_a_pool_drops_what_comes_after_its_end() -> None:
