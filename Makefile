@@ -24,7 +24,7 @@ lint: install ## style, types, rules of dependency, the shape of the code
 	$(BIN)/python bench/shape.py
 
 unit: install
-	$(BIN)/python -m pytest -m "not acceptance"
+	$(BIN)/python -m pytest -m "not acceptance" -n 2
 
 acceptance: install ## the long ones: saturated runs, faults under load, the interoperability of every part
 	$(BIN)/python -m pytest -m acceptance --timeout=3600

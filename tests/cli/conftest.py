@@ -28,9 +28,9 @@ def keys(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment with a cache of its own, shared by these tests."""
-    return os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+def cache(kept: Path) -> dict[str, str]:
+    """The environment with the cache of this run."""
+    return os.environ | {"XDG_CACHE_HOME": str(kept / "cache")}
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ from .running import Shared
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
-    """Keys, recorded circuits and compiled programs of this run; CUZK_E2E_FOLDER keeps them for the next."""
-    kept = os.environ.get("CUZK_E2E_FOLDER")
-    return Shared(Path(kept) if kept else tmp_path_factory.mktemp("shared"))
+def shared(kept: Path) -> Shared:
+    """Keys, recorded circuits and compiled programs of this run."""
+    return Shared(kept)
 
 
 @pytest.fixture(scope="session")
