@@ -42,6 +42,8 @@ _ANOMALY = """INSERT INTO anomaly (session_id, number, at, code, entity, entity_
     ON CONFLICT DO NOTHING"""
 _SAMPLE = "INSERT INTO sample (session_id, at, gauges) VALUES (%s, %s, %s::jsonb) ON CONFLICT DO NOTHING"
 _HELD = "SELECT id::text FROM job WHERE id = ANY(%s::uuid[]) AND session_id = %s"
+_HEAD = """WITH head AS (UPDATE session SET head_seq = %s WHERE id = %s RETURNING id)
+    SELECT pg_notify('cuzk', '') FROM (SELECT count(*) FROM head) AS moved"""
 _FENCE = "SELECT state, head_seq FROM session WHERE id = %s FOR NO KEY UPDATE"
 
 
@@ -184,11 +186,10 @@ def _finish(cursor: psycopg.Cursor[Any], session: str, head: int, batch: Sorted,
     _store_anomalies(cursor, session, [*batch.anomalies, *rejected])
     for sample in batch.samples[-1:]:  # gauges of one moment: the last of the batch stands for it
         cursor.execute(_SAMPLE, [session, timestamp(sample.at_us), json_text(sample.gauges)])
-    cursor.execute("UPDATE session SET head_seq = %s WHERE id = %s", [head, session])
     for key, count in sorted(Counter(written.ended).items()):
         kind, _, state = key.rpartition(" ")
         cursor.execute(_COUNT, [kind, state, count])
-    cursor.execute("SELECT pg_notify('cuzk', '')")
+    cursor.execute(_HEAD, [head, session])
 
 
 def _store_anomalies(cursor: psycopg.Cursor[Any], session: str, anomalies: Sequence[Anomaly]) -> None:

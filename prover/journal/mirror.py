@@ -103,6 +103,8 @@ _WRITE: Mapping[Entity, str] = {
             answered_at = CASE WHEN r.state IN ('done', 'refused') THEN from_us(r.at) END
         {_from("uuid")} WHERE c.id = r.id AND c.state IN ('pending', 'taken') RETURNING c.id::text""",
 }
+#: a row breaks a constraint, or cannot be a row at all
+REFUSALS = (psycopg.IntegrityError, psycopg.DataError)
 #: what refers to something comes after it
 _ORDER = (
     Entity.SESSION, Entity.DEVICE, Entity.WORKER, Entity.ADMIN, Entity.HOLDING, Entity.ATTEMPT, Entity.JOB,
@@ -123,9 +125,7 @@ class Mirror:
         before = {key: view.state for key, view in state.views[Entity.JOB].items()}
         for transition in transitions:
             apply(state, transition)
-        rejected: list[tuple[Entity, str]] = []
-        for entity in _ORDER:
-            rejected += self._store(cursor, entity, state.views[entity])
+        rejected = self._store_all(cursor, state)
         refused = {key for entity, key in rejected if entity is Entity.JOB}
         ended = [
             f"{view.detail.get('kind', 'unknown')} {view.state}"
@@ -155,26 +155,32 @@ class Mirror:
                 state.views[entity].update(read_views(cursor, entity, missing))
         return state
 
-    def _store(
-        self, cursor: psycopg.Cursor[Any], entity: Entity, views: Mapping[str, View]
-    ) -> list[tuple[Entity, str]]:
-        """Write rows; returns those that the database did not take."""
-        if not views:
-            return []
-        rows = [_row(entity, key, view) for key, view in views.items()]
-        taken = self._execute(cursor, entity, rows)
-        return [(entity, key) for key in views if key not in taken]
+    def _store_all(self, cursor: psycopg.Cursor[Any], state: FleetState) -> list[tuple[Entity, str]]:
+        """Write the rows of all tables; returns those that the database did not take.
 
-    def _execute(self, cursor: psycopg.Cursor[Any], entity: Entity, rows: list[dict[str, Any]]) -> set[str]:
-        """All at once; or, when one of them is refused by a constraint, one by one without that one."""
-        parameters = {"session": self.session, "rows": json_text(rows)}
+        One savepoint serves all tables, because each costs two round trips; only when a row is refused is it found.
+        """
+        tables = [(entity, state.views[entity]) for entity in _ORDER if state.views[entity]]
         try:
             with cursor.connection.transaction():
-                return {key for (key,) in cursor.execute(_WRITE[entity], parameters).fetchall()}
-        except (psycopg.IntegrityError, psycopg.DataError):
+                taken = {entity: self._write(cursor, entity, _rows(entity, views)) for entity, views in tables}
+        except REFUSALS:
+            taken = {entity: self._write_each(cursor, entity, _rows(entity, views)) for entity, views in tables}
+        return [(entity, key) for entity, views in tables for key in views if key not in taken[entity]]
+
+    def _write(self, cursor: psycopg.Cursor[Any], entity: Entity, rows: list[dict[str, Any]]) -> set[str]:
+        parameters = {"session": self.session, "rows": json_text(rows)}
+        return {key for (key,) in cursor.execute(_WRITE[entity], parameters).fetchall()}
+
+    def _write_each(self, cursor: psycopg.Cursor[Any], entity: Entity, rows: list[dict[str, Any]]) -> set[str]:
+        """All at once; or, when one of them is refused by a constraint, one by one without that one."""
+        try:
+            with cursor.connection.transaction():
+                return self._write(cursor, entity, rows)
+        except REFUSALS:
             if len(rows) == 1:
                 return set()
-            return set().union(*(self._execute(cursor, entity, [row]) for row in sorted(rows, key=_rank)))
+            return set().union(*(self._write_each(cursor, entity, [row]) for row in sorted(rows, key=_rank)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +203,10 @@ def _view(
     job: str | None = None, partition: int | None = None, attempt_no: int | None = None, worker: str | None = None,
 ) -> View:  # fmt: skip
     return View(state, times, detail, reason, session, seq, job, partition, attempt_no, worker)
+
+
+def _rows(entity: Entity, views: Mapping[str, View]) -> list[dict[str, Any]]:
+    return [_row(entity, key, view) for key, view in views.items()]
 
 
 def _row(entity: Entity, key: str, view: View) -> dict[str, Any]:
