@@ -228,7 +228,7 @@ def shortened() -> bytes:
 #: what the form refuses at once
 REFUSED = {
     "no request": (lambda: b"hello", "invalid_request"),
-    "another kind": (lambda: altered(proofKind="SNAP_DEALS_UPDATE"), "unsupported_proof"),
+    "another kind": (lambda: altered(proofKind=77), "unsupported_proof"),
     "no such size": (lambda: altered(sectorSize="3000"), "unsupported_sector_size"),
     "kind and proof disagree": (lambda: altered(registeredProof="0"), "registered_proof_mismatch"),
     "no vanilla proof": (lambda: altered(vanillaProofs=[]), "wrong_proof_count"),
