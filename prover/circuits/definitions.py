@@ -7,32 +7,40 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import psutil
+
 from prover.circuits.constraint_system import ConstraintSystem
-from prover.circuits.counting import CountingSystem
+from prover.circuits.counting import CountingSystem, Counts
 from prover.circuits.empty_sector_update import empty_sector_update
 from prover.circuits.errors import CircuitTooLarge
 from prover.circuits.fallback_post import describe_row as describe_post_row
 from prover.circuits.fallback_post import fallback_post
 from prover.circuits.matrices import Matrices, matrices_of
 from prover.circuits.porep_witness import porep_witness
+from prover.circuits.porep_witness import prepare as prepare_porep
 from prover.circuits.stacked_porep import stacked_porep
+from prover.circuits.update_witness import prepare as prepare_update
 from prover.circuits.update_witness import update_witness
 from prover.circuits.values import Witness
-from prover.circuits.witness import fallback_post_witness
+from prover.circuits.witness import fallback_post_witness, prepare_paths
 from prover.filecoin.errors import UnsupportedProof
 from prover.filecoin.shapes import CircuitShape, PorepShape, PostShape, UpdateShape
 
-#: some 6 terms of 6 bytes a row, and a multiple of that while they are recorded
-MAX_RECORDED_ROWS = 1 << 24
+#: bytes that recording takes at its peak, measured: a term in three copies, and what rows and columns add
+_TERM_BYTES, _ROW_BYTES = 20, 48
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`build(cs, shape)` makes the rows, `witness(shape, instance)` the values, `describe(shape, row)` names a row."""
+    """`build(cs, shape)` makes the rows, `witness(shape, instance)` the values, `describe(shape, row)` names a row.
+
+    `prepare(shape)` makes, ahead of the first witness, what every witness needs.
+    """
 
     build: Callable[[ConstraintSystem, Any], None]
     witness: Callable[[Any, Any], Witness]
     describe: Callable[[Any, int], str]
+    prepare: Callable[[Any], None]
 
 
 def describe_row(shape: CircuitShape, row: int) -> str:
@@ -48,14 +56,27 @@ def count(shape: CircuitShape) -> CountingSystem:
 
 
 def record(shape: CircuitShape) -> Matrices:
-    """The matrices of the circuit. Raises CircuitTooLarge above `MAX_RECORDED_ROWS`."""
-    rows = count(shape).num_constraints
-    if rows > MAX_RECORDED_ROWS:
-        text = f"{shape.kind} of {shape.sector.name} has {rows:,} rows, at most {MAX_RECORDED_ROWS:,} are written out"
+    """The matrices of the circuit. Raises CircuitTooLarge when recording would take more memory than there is."""
+    counts = count(shape).counts
+    needed, available = recording_bytes(counts), psutil.virtual_memory().available
+    if needed > available:
+        text = (
+            f"the {counts.constraints:,} rows of {shape.label} need {needed >> 20:,} MiB, {available >> 20:,} are free"
+        )
         raise CircuitTooLarge(text)
     cs = ConstraintSystem()
     _definition(shape).build(cs, shape)
     return matrices_of(cs)
+
+
+def recording_bytes(counts: Counts) -> int:
+    """About as much memory as recording a circuit takes."""
+    return _TERM_BYTES * (counts.nnz_a + counts.nnz_b + counts.nnz_c) + _ROW_BYTES * counts.constraints
+
+
+def prepare(shape: CircuitShape) -> None:
+    """Make what the first witness would make otherwise: a second's work for a circuit with SHA-256."""
+    _definition(shape).prepare(shape)
 
 
 def witness(shape: CircuitShape, instance: object) -> Witness:
@@ -83,7 +104,7 @@ def _describe_by_notes(shape: CircuitShape, row: int) -> str:
 
 
 _DEFINITIONS: Final[dict[type[CircuitShape], Definition]] = {
-    PostShape: Definition(fallback_post, fallback_post_witness, describe_post_row),
-    PorepShape: Definition(stacked_porep, porep_witness, _describe_by_notes),
-    UpdateShape: Definition(empty_sector_update, update_witness, _describe_by_notes),
+    PostShape: Definition(fallback_post, fallback_post_witness, describe_post_row, prepare_paths),
+    PorepShape: Definition(stacked_porep, porep_witness, _describe_by_notes, prepare_porep),
+    UpdateShape: Definition(empty_sector_update, update_witness, _describe_by_notes, prepare_update),
 }

@@ -24,7 +24,7 @@ class UnsatisfiedConstraint(CuzkError):
 
 
 class CircuitTooLarge(CuzkError):
-    """The circuit has more rows than are written out."""
+    """The circuit has more rows than there is memory to write out."""
 
     code = "circuit_too_large"
 

@@ -8,7 +8,7 @@ from prover.circuits import uint64
 from prover.circuits.label import HEAD_BITS, LAYER_BITS
 from prover.circuits.num import NUM_BITS
 from prover.circuits.sha256 import STATE_BITS
-from prover.circuits.values import NUMBER_PATTERN, Values, Witness
+from prover.circuits.values import NUMBER_PATTERN, PAIR_PATTERN, Values, Witness, prepare_hashes
 from prover.circuits.witness import add_path, expect, expect_arities
 from prover.filecoin import fr
 from prover.filecoin.graph import DRG_DEGREE, EXPANSION_DEGREE
@@ -30,6 +30,11 @@ def porep_witness(shape: PorepShape, instance: PorepInstance) -> Witness:
     for challenge in instance.challenges:
         _add_challenge(values, shape, instance.replica_id, challenge)
     return values.witness()
+
+
+def prepare(shape: PorepShape) -> None:
+    """Makes, once a process, what `porep_witness` needs of a shape."""
+    prepare_hashes((2, shape.layers, *shape.sector.arities), (PAIR_PATTERN, *map(_label_pattern, _layers(shape))))
 
 
 def check_shape(shape: PorepShape, instance: PorepInstance) -> None:
@@ -70,11 +75,15 @@ def _add_challenge(values: Values, shape: PorepShape, replica_id: int, challenge
         add_path(values, values.hash(column.labels), column.path)
     values.add_bits(challenge.node, uint64.BITS)
     values.inputs.append(challenge.node)
-    labels = tuple(_add_label(values, replica_id, challenge, layer) for layer in range(1, shape.layers + 1))
+    labels = tuple(_add_label(values, replica_id, challenge, layer) for layer in _layers(shape))
     replica = encode(labels[-1], data)
     values.add(replica)
     add_path(values, replica, challenge.replica)
     add_path(values, values.hash(labels), challenge.column.path)
+
+
+def _layers(shape: PorepShape) -> range:
+    return range(1, shape.layers + 1)
 
 
 def _add_label(values: Values, replica_id: int, challenge: PorepChallenge, layer: int) -> int:

@@ -9,6 +9,9 @@ from prover.circuits.counting import Counts
 from prover.circuits.digest import Digest, r1cs_digest
 from prover.filecoin.shapes import CircuitShape
 
+#: larger circuits are counted alone: to write them out takes minutes and much memory
+MAX_DIGEST_ROWS = 1 << 24
+
 
 class CircuitSummary(TypedDict):
     """Figures of a circuit; the rows x * 0 = 0 of the inputs count for `domain` and `len_a` only.
@@ -40,7 +43,7 @@ def summarize(shape: CircuitShape) -> CircuitSummary:
     """The figures of a circuit of any size; the digests of one that is written out."""
     counted = definitions.count(shape)
     figures, coefs = counted.counts, len(counted.coefficients)
-    if figures.constraints > definitions.MAX_RECORDED_ROWS:
+    if figures.constraints > MAX_DIGEST_ROWS:
         return _summary(shape, figures, coefs, None)
     return _summary(shape, figures, coefs, r1cs_digest(definitions.record(shape)))
 

@@ -60,7 +60,9 @@ class Circuit:
         return cls(shape, cache.load_or_record(path, shape.identifier, lambda: record(shape)))
 
     def compile(self) -> None:
-        """Compiles, or reads from JAX's cache, every program of a synthesis; else the first synthesis does."""
+        """Compiles, or reads from JAX's cache, every program of a synthesis, and makes the constants of its hashes;
+        else the first synthesis does."""
+        definitions.prepare(self.shape)
         columns = np.zeros((self.matrices.num_columns, 32), np.uint8)
         with kernels.on(kernels.host()):
             self._evaluator.evaluate(columns)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from prover.circuits.num import NUM_BITS
 from prover.circuits.por import index_bits
-from prover.circuits.values import Values, Witness
+from prover.circuits.values import PAIR_PATTERN, Values, Witness, prepare_hashes
 from prover.circuits.witness import add_parent, expect, expect_arities
 from prover.filecoin.poseidon import GENERATION_TAG, MODULUS
 from prover.filecoin.shapes import UpdateShape
@@ -25,6 +25,11 @@ def update_witness(shape: UpdateShape, instance: UpdateInstance) -> Witness:
     for node, challenge in zip(nodes, instance.challenges, strict=True):
         _add_challenge(values, shape, instance, challenge, node, phi)
     return values.witness()
+
+
+def prepare(shape: UpdateShape) -> None:
+    """Makes, once a process, what `update_witness` needs of a shape."""
+    prepare_hashes((2, *shape.sector.arities), (PAIR_PATTERN,))
 
 
 def check_shape(shape: UpdateShape, instance: UpdateInstance) -> None:

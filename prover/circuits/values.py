@@ -26,6 +26,8 @@ T = TypeVar("T")
 _SIZE = 32  # bytes of a field element
 #: the bits of a number in a message: 255 and a 0 at the top of the last byte
 NUMBER_PATTERN = "v" * 248 + "0" + "v" * 7
+#: two numbers: the children of a node
+PAIR_PATTERN = 2 * NUMBER_PATTERN
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Values:
         """Adds what `sha256.Sha256Pair` allocates; returns the digest."""
         self.add_bits(left, NUM_BITS)
         self.add_bits(right, NUM_BITS)
-        return self.sha256_number(2 * NUMBER_PATTERN, _encode(left) + _encode(right))
+        return self.sha256_number(PAIR_PATTERN, _encode(left) + _encode(right))
 
     def witness(self) -> Witness:
         """All values so far."""
@@ -145,6 +147,14 @@ def _fill(out: NDArray[np.uint8], part: bytes | Bits | _Open, traces: dict[Messa
         out[:] = _elements([part])
     else:
         out[:, 0] = traces[part.trace][part.number] if isinstance(part, _Open) else part
+
+
+def prepare_hashes(arities: Iterable[int], patterns: Iterable[str] = ()) -> None:
+    """Makes what hashes need once a process: the constants of Poseidon, and the places of SHA-256's allocations."""
+    for arity in set(arities):
+        poseidon(arity)
+    for pattern in patterns:
+        message_trace(pattern)
 
 
 def sha256_digest(message: bytes) -> int:

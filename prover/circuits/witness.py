@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prover.circuits.errors import InstanceMismatch
 from prover.circuits.por import index_bits
-from prover.circuits.values import Values, Witness
+from prover.circuits.values import Values, Witness, prepare_hashes
 from prover.filecoin.post import CircuitSector, PostInstance
 from prover.filecoin.shapes import PostShape
 from prover.filecoin.vanilla import MerkleProof
@@ -17,6 +17,11 @@ def fallback_post_witness(shape: PostShape, instance: PostInstance) -> Witness:
     for sector in instance.sectors:
         _add_sector(values, sector)
     return values.witness()
+
+
+def prepare_paths(shape: PostShape) -> None:
+    """Makes, once a process, what `fallback_post_witness` needs of a shape."""
+    prepare_hashes((2, *shape.sector.arities))
 
 
 def path_witness(path: MerkleProof, *, root: int | None = None, public_root: bool = False) -> Witness:

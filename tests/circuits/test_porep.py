@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from prover.algebra.fields import FR
-from prover.circuits.definitions import count, describe_row
+from prover.circuits.definitions import count, describe_row, prepare
 from prover.circuits.digest import Digest, elements_digest, r1cs_digest
 from prover.circuits.errors import InstanceMismatch, UnsatisfiedConstraint
 from prover.circuits.porep_witness import porep_witness
+from prover.circuits.sha256_trace import message_trace
 from prover.circuits.synthesis import Circuit
 from prover.circuits.values import Witness
 from prover.filecoin import fr, sample, sealing
 from prover.filecoin.porep import PorepInstance, challenged_nodes, public_inputs
+from prover.filecoin.poseidon import poseidon
 from prover.filecoin.shapes import GIB, KIB, MIB, PorepShape, ProofKind, SectorShape, porep_shape
 from tests.circuits.vectors import POST, counts, read_json
 
@@ -98,6 +100,13 @@ def test_a_b_c_equal_the_vector() -> None:
 def test_partitions_of_another_sector_are_satisfied(number: int) -> None:
     assert THREE_PARTITIONS.key_name == SHAPE.key_name
     assert_satisfied(THREE_PARTITIONS, "another sector", number)
+
+
+def test_a_prepared_circuit_makes_no_more_constants() -> None:
+    prepare(SMALL)
+    before = message_trace.cache_info().misses, poseidon.cache_info().misses
+    porep_witness(SMALL, partition("small", SMALL))
+    assert (message_trace.cache_info().misses, poseidon.cache_info().misses) == before
 
 
 def test_a_sector_under_sub_and_top_trees_is_satisfied() -> None:
@@ -189,11 +198,10 @@ def test_the_rows_of_inputs_are_named() -> None:
 @pytest.mark.parametrize(("bit", "flip"), [(True, 1), (True, 4), (False, 4)], ids=["other bit", "no bit", "number"])
 def test_no_value_may_be_changed_alone(bit: bool, flip: int) -> None:
     witness, rng = porep_witness(SMALL, partition("small", SMALL)), np.random.default_rng(3)
-    position = rng.choice(np.flatnonzero(circuit(SMALL).matrices.bit_mask == bit))
-    aux = witness.aux.copy()
-    aux[position, 0] ^= flip
+    columns = witness.columns.copy()
+    columns[witness.num_inputs + rng.choice(np.flatnonzero(circuit(SMALL).matrices.bit_mask == bit)), 0] ^= flip
     with pytest.raises(UnsatisfiedConstraint):
-        circuit(SMALL).assign(Witness(witness.inputs, aux), threads=2)
+        circuit(SMALL).assign(replace(witness, columns=columns), threads=2)
 
 
 def test_an_instance_of_another_shape_is_refused() -> None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from prover.circuits import definitions
-from prover.circuits.definitions import record
+from prover.circuits import summary
+from prover.circuits.definitions import count, record, recording_bytes
+from prover.circuits.errors import CircuitTooLarge
 from prover.circuits.summary import summarize
 from prover.filecoin.errors import UnsupportedProof
-from prover.filecoin.shapes import GIB, KIB, PostShape, ProofKind, post_shape, update_shape
+from prover.filecoin.shapes import GIB, KIB, CircuitShape, PostShape, ProofKind, porep_shape, post_shape, update_shape
 from tests.circuits.vectors import POST, SHAPES, counts, read_json
 
 
@@ -47,12 +48,22 @@ def test_counted_figures_equal_recorded_ones(size: int) -> None:
     assert {name: value for name, value in summarize(shape).items() if name in recorded} == recorded
 
 
-def test_the_figures_of_a_sector_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "MAX_RECORDED_ROWS", 0)
-    found, vector = summarize(update_shape(2 * KIB)), read_json(POST / "update.r1cs.json")
+@pytest.mark.parametrize(("name", "shape"), [("update", update_shape(2 * KIB)), ("porep", porep_shape(2 * KIB))])
+def test_the_figures_of_the_circuits_with_sha256(
+    name: str, shape: CircuitShape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "MAX_DIGEST_ROWS", 0)
+    found, vector = summarize(shape), read_json(POST / f"{name}.r1cs.json")
     shared = {key for key in found if key in vector} - {"name", "r1cs_sha256", "r1cs_checkpoints"}
     assert {key: found[key] for key in shared} == {key: vector[key] for key in shared}
     assert found["r1cs_sha256"] is None
+
+
+def test_a_circuit_that_does_not_fit_in_memory_is_refused() -> None:
+    shape = replace(porep_shape(64 * GIB), challenges=100_000)
+    assert recording_bytes(count(shape).counts) > 1 << 45
+    with pytest.raises(CircuitTooLarge, match=r"^the 728,[0-9,]+ rows of porep-c2 64GiB need [0-9,]+ MiB, [0-9,]+ are"):
+        record(shape)
 
 
 def test_a_kind_without_a_circuit_is_named() -> None:

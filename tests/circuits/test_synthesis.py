@@ -12,7 +12,7 @@ import pytest
 
 from prover.algebra.fields import FR
 from prover.algebra.kernels import compiled_programs
-from prover.circuits.errors import CircuitTooLarge, UnsatisfiedConstraint
+from prover.circuits.errors import UnsatisfiedConstraint
 from prover.circuits.evaluation import Evaluator
 from prover.circuits.fallback_post import describe_row, sector_rows
 from prover.circuits.matrices import Matrices, SparseRows, matrices_of
@@ -21,7 +21,7 @@ from prover.circuits.synthesis import Circuit
 from prover.circuits.witness import fallback_post_witness
 from prover.filecoin.post import PostInstance, partitions
 from prover.filecoin.request import parse_json
-from prover.filecoin.shapes import GIB, KIB, MIB, ProofKind, post_shape, sector_shape
+from prover.filecoin.shapes import KIB, MIB, ProofKind, post_shape, sector_shape
 from tests.circuits.instances import joined, random_instance, vector_instance
 from tests.circuits.vectors import (
     DATA,
@@ -123,11 +123,6 @@ def test_a_synthesis_compiles_nothing_after_compile() -> None:
     for seed in (1, 2):
         other.synthesize(random_instance(shape, seed))
     assert compiled_programs() == before
-
-
-def test_a_circuit_that_is_too_large_is_refused() -> None:
-    with pytest.raises(CircuitTooLarge, match="window-post of 32GiB has 125,279,217 rows, at most 16,777,216"):
-        Circuit.load(post_shape(ProofKind.WINDOW_POST, 32 * GIB), None)
 
 
 def refused(name: str, instance: PostInstance) -> UnsatisfiedConstraint:
