@@ -6,7 +6,7 @@ import importlib
 import sys
 
 #: in the order they run
-BENCHES = ("proof", "engine", "journal", "live")
+BENCHES = ("start", "proof", "engine", "journal", "live")
 
 
 def main() -> None:
