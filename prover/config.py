@@ -108,6 +108,7 @@ class Srs(Section):
     """Keys."""
 
     param_cache: Path = Path(PARAMETER_CACHE)
+    make_missing: bool = False
 
 
 class Cache(Section):

@@ -19,7 +19,7 @@ import structlog
 from . import __version__, jaxconf
 from .commands.exits import Exit
 from .config import Config
-from .filecoin.shapes import PROVED_KINDS
+from .filecoin.shapes import ProofKind
 from .groth16.store import LOCAL_WARNING, KeyStore
 from .journal.errors import DatabaseAway
 from .journal.journal import Journal
@@ -243,11 +243,12 @@ def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKin
     settings = PostSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",
-        table_bytes=config.gpus.table_budget // (len(PROVED_KINDS) * copies),
+        make_missing=config.srs.make_missing,
+        table_bytes=config.gpus.table_budget // (len(ProofKind) * copies),
         device_threads=config.device_threads,
         synthesis_threads=config.synthesis_threads,
     )
-    return {str(kind): PostKind(kind, settings) for kind in PROVED_KINDS}
+    return {str(kind): PostKind(kind, settings) for kind in ProofKind}
 
 
 def engine_options(config: Config) -> EngineOptions:

@@ -10,7 +10,6 @@ from django.db import connection, transaction
 from prover.errors import RequestConflict
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 from prover.filecoin.request import ProofRequest, parse_either, parse_message
-from prover.filecoin.shapes import require_proved
 
 from . import quota
 
@@ -40,7 +39,6 @@ class Admitted:
 def parse(data: bytes, request_id: str | None = None) -> ProofRequest:
     """A request in JSON or in protobuf; `request_id`, when given, takes the place of its own. Raises InvalidInput."""
     request = parse_either(data)
-    require_proved(request.kind)
     if request_id is None:
         return request
     message = SubmitProofRequest.FromString(request.canonical)

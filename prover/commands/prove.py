@@ -8,16 +8,15 @@ from pathlib import Path
 
 from prover.errors import InvalidInput
 from prover.filecoin.fr import MODULUS
-from prover.filecoin.post import PostPartition, partitions
-from prover.filecoin.request import PostRequest
-from prover.filecoin.shapes import require_proved
+from prover.filecoin.partitions import Partition, partitions
+from prover.filecoin.request import ProofRequest
 
 from .arguments import Parsers, add_device, add_keys, cache_directory, open_device
 from .exits import Exit
 from .files import read_request, write_file
 from .terminal import Progress, warn
 
-Prove = Callable[[PostPartition], bytes]
+Prove = Callable[[Partition], bytes]
 
 
 class BlindingInvalid(InvalidInput):
@@ -41,8 +40,6 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> Exit:
     blinding = _blinding(arguments.r, arguments.s)
     request = read_request(arguments.request)
-    require_proved(request.kind)
-    assert isinstance(request, PostRequest)
     checking = Progress("checking the vanilla proofs")
     work = partitions(request)
     checking.done()
@@ -67,7 +64,7 @@ def _blinding(r: str | None, s: str | None) -> tuple[int | None, int | None]:
     return numbers
 
 
-def _prover(arguments: argparse.Namespace, request: PostRequest, blinding: tuple[int | None, int | None]) -> Prove:
+def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tuple[int | None, int | None]) -> Prove:
     """Everything that all partitions share, loaded and compiled."""
     from prover.circuits.synthesis import Circuit
     from prover.config import cpus
@@ -85,13 +82,13 @@ def _prover(arguments: argparse.Namespace, request: PostRequest, blinding: tuple
     key = ProvingKey(parameters, circuit.matrices, device, threads=cpus())
     loading.done()
 
-    def prove(partition: PostPartition) -> bytes:
+    def prove(partition: Partition) -> bytes:
         return start(key, circuit.synthesize(partition.instance), *blinding).finish()
 
     return prove
 
 
-def _proofs(work: tuple[PostPartition, ...], prove: Prove) -> list[bytes]:
+def _proofs(work: tuple[Partition, ...], prove: Prove) -> list[bytes]:
     progress, proofs = Progress("proving, compilation included"), []
     for partition in work:
         proofs.append(prove(partition))
@@ -100,7 +97,7 @@ def _proofs(work: tuple[PostPartition, ...], prove: Prove) -> list[bytes]:
     return proofs
 
 
-def _verify(keys: Path, request: PostRequest, work: tuple[PostPartition, ...], proof: bytes) -> None:
+def _verify(keys: Path, request: ProofRequest, work: tuple[Partition, ...], proof: bytes) -> None:
     """What is delivered is what is verified."""
     from prover.groth16.store import KeyStore
     from prover.groth16.verifier import PreparedKey

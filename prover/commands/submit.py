@@ -8,8 +8,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prover.filecoin.shapes import require_proved
-
 from .arguments import Parsers, add_database
 from .exits import Exit
 from .files import read_request, write_file
@@ -34,7 +32,6 @@ def run(arguments: argparse.Namespace) -> Exit:
     from prover.journal.client import Client
 
     request = read_request(arguments.request)
-    require_proved(request.kind)
     client = Client(arguments.database)
     try:
         job = client.submit(request, user())

@@ -35,8 +35,8 @@ class ProofKind(StrEnum):
     WINNING_POST = "winning-post"
 
 
-#: the kinds that are proved today
-PROVED_KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
+#: the kinds that FallbackPoSt circuits prove; their keys of the test sizes are made within a minute
+POST_KINDS = (ProofKind.WINDOW_POST, ProofKind.WINNING_POST)
 PROOF_BYTES = 192  # of one partition
 
 
@@ -358,17 +358,7 @@ def post_shape(kind: ProofKind, size: int) -> PostShape:
         return PostShape(kind, sector, sector.window_sectors, WINDOW_CHALLENGES)
     if kind is ProofKind.WINNING_POST:
         return PostShape(kind, sector, WINNING_CHALLENGES, 1)
-    raise _not_proved(kind)
-
-
-def require_proved(kind: ProofKind) -> None:
-    """Raises UnsupportedProof for a kind of which requests are read but not proved yet."""
-    if kind not in PROVED_KINDS:
-        raise _not_proved(kind)
-
-
-def _not_proved(kind: ProofKind) -> UnsupportedProof:
-    return UnsupportedProof(f"{kind} is not proved yet: only window-post and winning-post are", field="proof_kind")
+    raise UnsupportedProof(f"{kind} is no proof of spacetime", field="proof_kind")
 
 
 def _no_circuit(kind: ProofKind, sector: SectorShape, has: Callable[[SectorShape], bool]) -> UnsupportedSectorSize:
@@ -379,7 +369,7 @@ def _no_circuit(kind: ProofKind, sector: SectorShape, has: Callable[[SectorShape
 def post_shapes() -> tuple[PostShape, ...]:
     """Every PoSt circuit that the Filecoin stack has a configuration for."""
     sizes = [sector.size for sector in SECTORS.values() if sector.window_sectors]
-    return tuple(post_shape(kind, size) for size in sizes for kind in PROVED_KINDS)
+    return tuple(post_shape(kind, size) for size in sizes for kind in POST_KINDS)
 
 
 def registered_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:

@@ -1,4 +1,4 @@
-"""WindowPoSt and WinningPoSt as kinds of the engine."""
+"""The four kinds of proof as kinds of the engine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import jax
 from ..circuits.synthesis import Assignment, Circuit
 from ..errors import describe
 from ..filecoin.errors import InvalidRequest
-from ..filecoin.post import PostPartition, partitions
-from ..filecoin.request import PostRequest, parse_message
-from ..filecoin.shapes import PostShape, ProofKind
-from ..groth16.errors import ProofMalformed
+from ..filecoin.partitions import Partition, partitions
+from ..filecoin.request import parse_message
+from ..filecoin.shapes import CircuitShape, ProofKind
+from ..groth16.errors import KeyNotFound, ProofMalformed
 from ..groth16.keys import Parameters
 from ..groth16.making import wait_until_made
 from ..groth16.prover import Pending, ProvingKey, start
@@ -25,6 +25,7 @@ from ..groth16.verifier import PreparedKey
 from ..states import Holding, JsonObject
 from .devices import Device
 from .kinds import DeviceFailed, ProofRefused, Report
+from .local_keys import make_local_key
 from .single_flight import SingleFlight
 from .tables import make_later
 
@@ -35,50 +36,57 @@ class PostSettings:
 
     keys: KeyStore
     circuit_cache: Path | None = None  # recorded matrices
+    make_missing: bool = False  # make local keys of a circuit that has none: for test stacks
     table_bytes: int = 0  # memory of a key's tables, made once it is in use; 0: none
     device_threads: int = 2  # of the device phase and the tail
     synthesis_threads: int = 1
 
 
 class PostKind:
-    """One of the two kinds; every sector size works by its shape. Keys are loaded once a device, circuits once."""
+    """One of the kinds; every sector size works by its shape. Keys are loaded once a device, circuits once."""
 
     def __init__(self, kind: ProofKind, settings: PostSettings) -> None:
         self.name = str(kind)
         self._settings = settings
-        self._circuits: SingleFlight[PostShape, Circuit] = SingleFlight()
+        self._circuits: SingleFlight[CircuitShape, Circuit] = SingleFlight()
+        self._made: SingleFlight[str, None] = SingleFlight()
         self._parameters: SingleFlight[str, Parameters] = SingleFlight()
         self._bases: SingleFlight[str, ProvingKey] = SingleFlight()
         self._proving: SingleFlight[tuple[str, str], ProvingKey] = SingleFlight()
         self._tabulating: SingleFlight[str, threading.Thread] = SingleFlight()
         self._verifying: SingleFlight[str, PreparedKey] = SingleFlight()
 
-    def load(self, request: bytes) -> Sequence[PostPartition]:
-        """The partitions, vanilla proofs fully checked; their key is there, or was waited for while it is made.
+    def load(self, request: bytes) -> Sequence[Partition]:
+        """The partitions, vanilla proofs fully checked; their key is there, or will be made when it is needed, or was
+        waited for while somebody made it.
 
         Raises InvalidInput, KeyNotFound.
         """
         parsed = parse_message(request)
-        if parsed.kind != self.name or not isinstance(parsed, PostRequest):
+        if parsed.kind != self.name:
             raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
         works = partitions(parsed)
         wait_until_made(self._settings.keys.directory, parsed.shape.key_name)
-        self._settings.keys.find(parsed.shape.key_name)
+        if not self._settings.make_missing:
+            self._settings.keys.find(parsed.shape.key_name)
         return works
 
-    def has_local_keys(self, work: PostPartition) -> bool:
+    def has_local_keys(self, work: Partition) -> bool:
         """Whether the key of this circuit was made here."""
-        return self._settings.keys.find(work.shape.key_name).local
+        try:
+            return self._settings.keys.find(work.shape.key_name).local
+        except KeyNotFound:  # then it will be made here
+            return True
 
-    def synthesize(self, work: PostPartition, report: Report) -> Assignment:
+    def synthesize(self, work: Partition, report: Report) -> Assignment:
         """The assignment; the first one of a circuit loads it. Raises UnsatisfiedConstraint."""
         return self._circuit(work.shape, report).synthesize(work.instance, self._settings.synthesis_threads)
 
-    def prepare(self, work: PostPartition, device: Device, report: Report) -> None:
+    def prepare(self, work: Partition, device: Device, report: Report) -> None:
         """Load the key and compile what a proof needs, once a device."""
         self._key(work.shape, device, report)
 
-    def start(self, work: PostPartition, synthesized: Assignment, device: Device) -> Pending:
+    def start(self, work: Partition, synthesized: Assignment, device: Device) -> Pending:
         """The device phase, with fresh r and s. Raises DeviceFailed."""
         key = self._proving.get((work.shape.key_name, device.info.id), _never)
         try:
@@ -90,11 +98,11 @@ class PostKind:
         """The tail on the CPU: 192 bytes."""
         return pending.finish()
 
-    def verify(self, work: PostPartition, proof: bytes) -> None:
+    def verify(self, work: Partition, proof: bytes) -> None:
         """By pairing alone. Raises ProofRefused."""
         self.verify_delivery([work], proof)
 
-    def verify_delivery(self, works: Sequence[PostPartition], proof: bytes) -> None:
+    def verify_delivery(self, works: Sequence[Partition], proof: bytes) -> None:
         """Each partition of what is delivered. Raises ProofRefused, which names the partitions."""
         try:
             wrong = self._verifier(works[0].shape).verify_partitions([work.public_inputs for work in works], proof)
@@ -106,10 +114,10 @@ class PostKind:
 
     # -- what is kept -----------------------------------------------------------------------------------------------
 
-    def _circuit(self, shape: PostShape, report: Report) -> Circuit:
+    def _circuit(self, shape: CircuitShape, report: Report) -> Circuit:
         return self._circuits.get(shape, lambda: self._load_circuit(shape, report))
 
-    def _load_circuit(self, shape: PostShape, report: Report) -> Circuit:
+    def _load_circuit(self, shape: CircuitShape, report: Report) -> Circuit:
         with _phase(
             report, f"program:{shape.cache_name}", Holding.COMPILING, {"name": f"{shape.label} synthesis"}
         ) as say:
@@ -118,13 +126,15 @@ class PostKind:
             say({"rows": circuit.matrices.num_rows})
             return circuit
 
-    def _key(self, shape: PostShape, device: Device, report: Report) -> ProvingKey:
+    def _key(self, shape: CircuitShape, device: Device, report: Report) -> ProvingKey:
         return self._proving.get(
             (shape.key_name, device.info.id), lambda: self._load_key(shape, device, report)
         )  # fmt: skip
 
-    def _load_key(self, shape: PostShape, device: Device, report: Report) -> ProvingKey:
+    def _load_key(self, shape: CircuitShape, device: Device, report: Report) -> ProvingKey:
         circuit, place = self._circuit(shape, report), f"{shape.key_name}@{device.ordinal}"
+        if self._settings.make_missing:
+            self._made.get(shape.key_name, lambda: self._make_key(shape, report))
         detail = {
             "name": shape.label,
             "device": device.ordinal,
@@ -138,12 +148,19 @@ class PostKind:
         self._tabulating.get(shape.key_name, lambda: self._make_tables(shape, key, report))
         return key
 
-    def _make_tables(self, shape: PostShape, key: ProvingKey, report: Report) -> threading.Thread:
+    def _make_key(self, shape: CircuitShape, report: Report) -> None:
+        """Unless it is there, or somebody else makes it."""
+        keys = self._settings.keys
+        wait_until_made(keys.directory, shape.key_name)
+        if not keys.path(shape.key_name, "params").exists():
+            make_local_key(keys, shape, report)
+
+    def _make_tables(self, shape: CircuitShape, key: ProvingKey, report: Report) -> threading.Thread:
         """In the background, once for all devices."""
         name, detail = f"key:{shape.key_name}@tables", {"name": f"{shape.label} tables"}
         return make_later(key, self._settings.table_bytes, name, detail, report)
 
-    def _shared_key(self, shape: PostShape, circuit: Circuit) -> ProvingKey:
+    def _shared_key(self, shape: CircuitShape, circuit: Circuit) -> ProvingKey:
         """What the devices share of a key."""
 
         def made() -> ProvingKey:
@@ -153,10 +170,10 @@ class PostKind:
 
         return self._bases.get(shape.key_name, made)
 
-    def _open(self, shape: PostShape) -> Parameters:
+    def _open(self, shape: CircuitShape) -> Parameters:
         return self._parameters.get(shape.key_name, lambda: self._settings.keys.open(shape.key_name))
 
-    def _verifier(self, shape: PostShape) -> PreparedKey:
+    def _verifier(self, shape: CircuitShape) -> PreparedKey:
         name = shape.key_name
         return self._verifying.get(name, lambda: PreparedKey(self._settings.keys.verifying_key(name)))
 

@@ -23,7 +23,7 @@ from types import FrameType
 import psycopg
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import KIB, PROVED_KINDS, post_shape
+from prover.filecoin.shapes import KIB, POST_KINDS, post_shape
 from prover.folders import unwritable
 from prover.groth16.making import making
 
@@ -83,6 +83,7 @@ class Stack:
             "DATABASE_URL": url, "CUZK_SECRET_KEY_FILE": str(self.secrets / "django"),
             "DJANGO_SETTINGS_MODULE": "cuzk_web.settings", "FIL_PROOFS_PARAMETER_CACHE": str(self.home / "keys"),
             "XDG_CACHE_HOME": str(self.home / "cache"), "CUZK_DAEMON__SPOOL": str(self.home / "spool"),
+            "CUZK_SRS__MAKE_MISSING": "true",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH", "")])),
         }  # fmt: skip
 
@@ -114,9 +115,10 @@ class Stack:
         return run(f"manage.py {words[0]}", command, self.log("manage"), self.environment(url))
 
     def make_keys(self) -> None:
-        """Begin to make the keys that are missing, one circuit after the other."""
+        """Begin to make the PoSts' keys if they are missing, one circuit after the other. Those of PoRep and SnapDeals
+        take longer: the prover makes them when it first needs them."""
         folder = self.home / "keys"
-        for kind in PROVED_KINDS:
+        for kind in POST_KINDS:
             name = post_shape(kind, 2 * KIB).key_name
             if not (folder / f"{name}.params").exists():
                 announced = self.announced.setdefault(f"keys-{kind.value}", contextlib.ExitStack())

@@ -25,7 +25,7 @@ ADMIN: Moves = {
 
 HOLDING: Moves = {
     Holding.ABSENT: frozenset({Holding.LOADING, Holding.COMPILING}),
-    Holding.LOADING: frozenset({Holding.READY, Holding.FAILED}),
+    Holding.LOADING: frozenset({Holding.LOADING, Holding.READY, Holding.FAILED}),  # again: its progress went on
     Holding.COMPILING: frozenset({Holding.READY, Holding.FAILED}),
     Holding.READY: frozenset({Holding.EVICTED, Holding.LOADING, Holding.COMPILING}),
     Holding.FAILED: frozenset({Holding.LOADING, Holding.COMPILING}),

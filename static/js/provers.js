@@ -131,7 +131,8 @@ function fillHoldings(line, state, prover, now) {
     setLabel(part.name, `${sort === "key" ? "key" : sort === "program" ? "program" : ""} ${view.detail.name ?? id}${where}`.trim());
     const busy = view.state === "loading" || view.state === "compiling";
     const size = view.detail.bytes ? bytes(view.detail.bytes) : "";
-    text(part.more, busy ? duration(now - since(view) / 1000) : size);
+    const share = view.detail.progress;
+    text(part.more, !busy ? size : Number.isFinite(share) ? percent(share, 1) : duration(now - since(view) / 1000));
     title(part.node, view.detail.error ?? "");
   });
 }

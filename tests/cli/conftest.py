@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prover.filecoin.shapes import ProofKind, post_shape
+from prover.filecoin.shapes import ProofKind, circuit_shape
 
 from .running import DATA, cuzk
 
@@ -19,11 +19,11 @@ WARNING = "cuzk: warning: local keys: not for the chain\n"
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """The directory of the published window and winning keys; their .params are too large to carry."""
+    """The directory of the vectors' verifying keys; their .params are too large to carry."""
     directory = tmp_path / "keys"
     directory.mkdir()
-    for kind, name in ((ProofKind.WINDOW_POST, "window"), (ProofKind.WINNING_POST, "winning")):
-        shutil.copy(DATA / f"2k/{name}.vk", directory / f"{post_shape(kind, 2048).key_name}.vk")
+    for kind, name in zip(ProofKind, ("porep", "update", "window", "winning"), strict=True):
+        shutil.copy(DATA / f"2k/{name}.vk", directory / f"{circuit_shape(kind, 2048).key_name}.vk")
     return directory
 
 
@@ -38,7 +38,7 @@ def run(cache: dict[str, str]) -> Any:
     """`cuzk` with that cache, and time to compile."""
 
     def run(*arguments: Any) -> CompletedProcess[str]:
-        return cuzk(*arguments, timeout=1200, env=cache)  # pytest has limits of its own
+        return cuzk(*arguments, timeout=3600, env=cache)  # pytest has limits of its own
 
     return run
 

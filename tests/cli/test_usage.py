@@ -47,15 +47,6 @@ def test_help_starts_without_jax_and_numpy() -> None:
     assert not re.search(r"\| +(jax|numpy)\b", run.stderr)
 
 
-@pytest.mark.parametrize("kind", ["porep-c2", "snap-update"])
-def test_kinds_to_come_say_so(kind: str) -> None:
-    run = cuzk("submit", DATA / "2k/requests" / f"{kind}.json", "--database", "postgresql:///nowhere")
-    assert run.returncode == Exit.BAD_INPUT
-    assert f"cuzk: error: proof_kind: {kind} is not proved yet" in run.stderr
-    assert "[unsupported_proof]" in run.stderr
-    assert "Traceback" not in run.stderr
-
-
 def test_output_into_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m prover sample window-post --seed 1 --sectors 12 | head -c 10"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False)

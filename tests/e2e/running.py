@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prover.filecoin.post import public_inputs
+from prover.filecoin.partitions import public_inputs
 from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import ProofKind, post_shape
 from prover.groth16.store import KeyStore

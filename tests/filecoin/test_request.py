@@ -24,7 +24,7 @@ from prover.filecoin.errors import (
 )
 from prover.filecoin.fr import MODULUS
 from prover.filecoin.partition_proof import partition_proof_size
-from prover.filecoin.shapes import ApiVersion, Priority, ProofKind, require_proved, update_shape
+from prover.filecoin.shapes import ApiVersion, Priority, ProofKind, update_shape
 
 from .samples import DEADLINE, POREP, SNAP, WINDOW, WINNING, changed, message, parsed, read
 
@@ -256,12 +256,6 @@ def test_an_update_of_a_size_without_registered_proof_names_none() -> None:
     proofs = [bytes(partition_proof_size(shape))] * 2
     found = changed(SNAP, sector_size=16 << 10, registered_proof=0, vanilla_proofs=proofs)
     assert (found.registered_proof, found.partition_count) == (None, 2)
-
-
-@pytest.mark.parametrize("kind", [ProofKind.POREP, ProofKind.SNAP])
-def test_kinds_that_are_read_but_not_proved_yet_say_so(kind: ProofKind) -> None:
-    with pytest.raises(UnsupportedProof, match=f"^proof_kind: {kind} is not proved yet"):
-        require_proved(kind)
 
 
 def test_markup_in_a_label_is_text() -> None:

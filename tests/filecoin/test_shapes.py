@@ -132,8 +132,8 @@ def test_a_size_without_circuit_is_refused(size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [ProofKind.POREP, ProofKind.SNAP])
-def test_kinds_to_come_say_so(kind: ProofKind) -> None:
-    with pytest.raises(UnsupportedProof, match="not proved yet"):
+def test_other_kinds_have_no_post_circuit(kind: ProofKind) -> None:
+    with pytest.raises(UnsupportedProof, match="no proof of spacetime"):
         shapes.post_shape(kind, 2048)
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from prover import jaxconf
+from prover.errors import InvalidInput
 from prover.filecoin.errors import MerklePathMismatch
 from prover.filecoin.post import PostInstance, PostPartition
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 from prover.filecoin.request import parse_json
-from prover.filecoin.shapes import ProofKind
+from prover.filecoin.shapes import ProofKind, circuit_shape
 from prover.groth16.errors import KeyFileDamaged, KeyNotFound
 from prover.groth16.store import KeyStore
 from prover.groth16.verifier import PreparedKey
@@ -181,6 +182,45 @@ def test_a_missing_key_is_found_before_the_job_runs(tmp_path: Path) -> None:
 def test_a_request_of_another_kind_is_refused(kind: TinyKind) -> None:
     with pytest.raises(Exception, match="winning-post"):
         kind.load(request("winning-post"))
+
+
+@pytest.fixture(params=[(ProofKind.POREP, "porep"), (ProofKind.SNAP, "update")], ids=["porep", "update"])
+def large(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[PostKind, bytes]:
+    """A kind whose circuit is too large to prove here, with the vectors' verifying key and proof."""
+    kind, name = request.param
+    key = circuit_shape(kind, 2048).key_name
+    shutil.copy(DATA / f"{name}.vk", tmp_path / f"{key}.vk")
+    (tmp_path / f"{key}.params").touch()  # `load` looks whether it is there
+    proof = bytes.fromhex(json.loads((DATA / f"{name}.proof.json").read_text())["proof"])
+    return PostKind(kind, PostSettings(KeyStore(tmp_path))), proof
+
+
+def test_porep_and_snapdeals_are_loaded_and_their_published_proofs_verified(large: tuple[PostKind, bytes]) -> None:
+    kind, proof = large
+    works = kind.load(request(kind.name))
+    assert [work.index for work in works] == [0]
+    kind.verify(works[0], proof)
+    kind.verify_delivery(works, proof)
+    other = replace(works[0], index=1, public_inputs=(*works[0].public_inputs[:-1], 1))
+    with pytest.raises(ProofRefused, match=r"for P1 does not verify"):
+        kind.verify_delivery([works[0], other], proof + proof)  # as a whole, then by partition
+
+
+def test_a_false_porep_or_update_fails_when_it_is_loaded(large: tuple[PostKind, bytes]) -> None:
+    kind, _ = large
+    message = SubmitProofRequest.FromString(request(kind.name))
+    if message.vanilla_proof:
+        message.miner_id += 1
+    else:
+        message.comm_r_new = message.comm_r_old
+    with pytest.raises(InvalidInput):
+        kind.load(message.SerializeToString())
+
+
+def test_a_key_that_will_be_made_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    kind = PostKind(ProofKind.SNAP, PostSettings(KeyStore(tmp_path), make_missing=True))
+    (work,) = kind.load(request("snap-update"))
+    assert kind.has_local_keys(work)
 
 
 def test_devices_are_those_that_jax_has() -> None:

@@ -128,6 +128,7 @@ REFUSED = {
     "deep": (b'{"a":' * 100_000, "invalid_request", "objects and lists"),
     "unknown field": (changed(surprise=1), "invalid_request", "surprise"),
     "wrong kind": (changed(proofKind=77), "unsupported_proof", "proof_kind"),
+    "another kind": (changed(proofKind="POREP_SEAL_COMMIT"), "invalid_request", "randomness"),
     "wrong size": (changed(sectorSize="3000"), "unsupported_sector_size", "sector_size"),
     "wrong registered proof": (changed(registeredProof="3"), "registered_proof_mismatch", "registered_proof"),
     "no proofs": (changed(vanillaProofs=[]), "wrong_proof_count", "vanilla_proofs"),

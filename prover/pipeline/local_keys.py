@@ -1,0 +1,65 @@
+"""Local keys of a circuit that has none, made when they are first needed: a process of its own, seen as a holding.
+
+For test stacks (`srs.make_missing`): the keys of SHA-256 circuits take minutes, so nobody waits for them at the start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..errors import CuzkError
+from ..filecoin.shapes import CircuitShape
+from ..groth16.store import KeyStore
+from ..stack.processes import spawn
+from ..states import Holding
+from .kinds import Report
+
+_PERCENT = re.compile(rb"(\d+)%")
+
+
+class KeyNotMade(CuzkError):
+    """The process that makes the local keys of a circuit failed."""
+
+    code = "key_not_made"
+    retryable = True
+
+
+def make_local_key(keys: KeyStore, shape: CircuitShape, report: Report) -> None:
+    """Make the key of `shape`, with fresh scalars that nobody keeps. Raises KeyNotMade with what the process said.
+
+    The process ends when the calling thread does.
+    """
+    name = f"key:{shape.key_name}@setup"
+    detail: dict[str, object] = {"name": f"{shape.label}, local keys being made", "local": True}
+    report(name, Holding.LOADING, detail)
+    words = ["keys", "setup", str(shape.kind), "--size", shape.sector.name, "--out", str(keys.directory)]
+    command = [sys.executable, "-m", "prover", *words]
+    status, said = _run(command, lambda share: report(name, Holding.LOADING, {**detail, "progress": share}))
+    if status:
+        error = KeyNotMade(f"{shape.label}: {said or f'exit status {status}'}")
+        report(name, Holding.FAILED, {**detail, "error": str(error)}, reason=error.code)
+        raise error
+    ready = {"name": f"{shape.label}, local keys made", "bytes": keys.find(shape.key_name).size}
+    report(name, Holding.READY, {**detail, **ready})
+
+
+def _run(command: Sequence[str], progress: Callable[[float], object]) -> tuple[int, str]:
+    """The exit status of a command, and the end of what it said. `progress` gets each new percentage in that."""
+    said: deque[bytes] = deque(maxlen=5)
+    last = b""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as lines:
+        with os.fdopen(writing, "wb") as log:
+            process = spawn(command, log=log, out=subprocess.DEVNULL)
+        for line in lines:
+            said.append(line.strip())
+            found = _PERCENT.search(line)
+            if found and found[1] != last:
+                last = found[1]
+                progress(int(last) / 100)
+    return process.wait(), b" ".join(said).decode(errors="replace")[-500:]
