@@ -26,8 +26,8 @@ from prover.filecoin.shapes import ProofKind
 from prover.groth16.store import KeyStore
 from prover.pipeline.devices import Device, Observation, discover
 from prover.pipeline.engine import Engine, EngineOptions
+from prover.pipeline.filecoin import FilecoinKind, KindSettings
 from prover.pipeline.kinds import Report
-from prover.pipeline.post import PostKind, PostSettings
 from prover.pipeline.sources import ClaimedJob, JobInfo
 from prover.pipeline.tracker import StatusTracker
 from prover.states import Entity, Refused, Transition
@@ -40,10 +40,10 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))  # of the pipeline against its
 EDGE_NS = 1_000_000  # what tracker and truth may differ in at the ends of a phase
 
 
-class Pinned(PostKind):
+class Pinned(FilecoinKind):
     """The real kind; each step's thread stays on its core."""
 
-    def __init__(self, settings: PostSettings) -> None:
+    def __init__(self, settings: KindSettings) -> None:
         super().__init__(ProofKind.WINDOW_POST, settings)
         cores = sorted(os.sched_getaffinity(0))
         self._device_core, self._other_core = {cores[0]}, {cores[-1]}
@@ -167,7 +167,7 @@ def main() -> None:
             subprocess.run([sys.executable, "-m", "bench.prove", KIND, "setup", str(OUT), cache], check=True)
         truth: list[Observation] = []
         device = discover("bench", jaxconf.configure("cpu", 1, Path(cache) / "jax"), observer=truth.append)[0]
-        settings = PostSettings(KeyStore(OUT), Path(cache), table_bytes=0, device_threads=1, synthesis_threads=1)
+        settings = KindSettings(KeyStore(OUT), Path(cache), table_bytes=0, device_threads=1, synthesis_threads=1)
         kind = Pinned(settings)
         run(kind, device, truth, 2)  # loads the key and compiles
         _pipeline(kind, device, truth)

@@ -26,8 +26,8 @@ from .journal.journal import Journal
 from .pipeline.clock import Clock
 from .pipeline.devices import Device, discover
 from .pipeline.engine import Engine, EngineOptions, Wish
+from .pipeline.filecoin import FilecoinKind, KindSettings
 from .pipeline.kinds import AnyKind
-from .pipeline.post import PostKind, PostSettings
 from .pipeline.tracker import StatusTracker
 from .states import Admin, JsonObject
 
@@ -240,7 +240,7 @@ def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKin
     """The kinds that this prover proves, by name. The budget for tables is shared by all keys; CPU devices share the
     tables too, others have a copy each."""
     copies = 1 if config.gpus.platform == "cpu" else devices
-    settings = PostSettings(
+    settings = KindSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",
         make_missing=config.srs.make_missing,
@@ -248,7 +248,7 @@ def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKin
         device_threads=config.device_threads,
         synthesis_threads=config.synthesis_threads,
     )
-    return {str(kind): PostKind(kind, settings) for kind in ProofKind}
+    return {str(kind): FilecoinKind(kind, settings) for kind in ProofKind}
 
 
 def engine_options(config: Config) -> EngineOptions:

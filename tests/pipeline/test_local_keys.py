@@ -12,8 +12,8 @@ import pytest
 from prover.filecoin.shapes import ProofKind, post_shape
 from prover.groth16.store import KeyStore
 from prover.pipeline import local_keys
+from prover.pipeline.filecoin import FilecoinKind, KindSettings
 from prover.pipeline.local_keys import KeyNotMade, make_local_key
-from prover.pipeline.post import PostKind, PostSettings
 from prover.states import Entity, Holding, legal
 
 DATA = Path(__file__).parents[1] / "data" / "2k"
@@ -57,7 +57,7 @@ def test_a_key_is_made_once_and_its_phase_is_seen(tmp_path: Path, monkeypatch: p
         return 0, ""
 
     monkeypatch.setattr(local_keys, "_run", run)
-    kind = PostKind(ProofKind.WINDOW_POST, PostSettings(keys, make_missing=True))
+    kind = FilecoinKind(ProofKind.WINDOW_POST, KindSettings(keys, make_missing=True))
     for _ in range(2):
         kind._make_key(SHAPE, said)
     assert runs == [["-m", "prover", "keys", "setup", "window-post", "--size", "2KiB", "--out", str(tmp_path)]]

@@ -22,8 +22,8 @@ from prover.groth16.errors import KeyFileDamaged, KeyNotFound
 from prover.groth16.store import KeyStore
 from prover.groth16.verifier import PreparedKey
 from prover.pipeline.devices import DeviceMissing, discover
+from prover.pipeline.filecoin import FilecoinKind, KindSettings
 from prover.pipeline.kinds import ProofRefused
-from prover.pipeline.post import PostKind, PostSettings
 from prover.pipeline.single_flight import SingleFlight
 from prover.pipeline.sources import ClaimedJob, JobInfo
 from prover.states import Entity, Holding
@@ -38,7 +38,7 @@ def request(kind: str = "window-post") -> bytes:
     return parse_json((DATA / "requests" / f"{kind}.json").read_bytes()).canonical
 
 
-class TinyKind(PostKind):
+class TinyKind(FilecoinKind):
     """Of each partition its first sector and challenge: the circuit of tiny.params. All else is the real kind."""
 
     def load(self, request: bytes) -> Sequence[PostPartition]:
@@ -64,7 +64,7 @@ def kind(tmp_path_factory: pytest.TempPathFactory) -> TinyKind:
         shutil.copy(DATA / f"tiny.{suffix}", folder / f"{tiny_shape.key_name}.{suffix}")
     # `load` looks for the key of the request's own circuit
     shutil.copy(DATA / "tiny.params", folder / f"{shape.key_name}.params")
-    settings = PostSettings(KeyStore(folder), tmp_path_factory.mktemp("circuits"), table_bytes=TABLES)
+    settings = KindSettings(KeyStore(folder), tmp_path_factory.mktemp("circuits"), table_bytes=TABLES)
     return TinyKind(ProofKind.WINDOW_POST, settings)
 
 
@@ -176,7 +176,7 @@ def test_a_request_is_checked_before_any_proving(kind: TinyKind) -> None:
 
 def test_a_missing_key_is_found_before_the_job_runs(tmp_path: Path) -> None:
     with pytest.raises(KeyNotFound):
-        PostKind(ProofKind.WINDOW_POST, PostSettings(KeyStore(tmp_path))).load(request())
+        FilecoinKind(ProofKind.WINDOW_POST, KindSettings(KeyStore(tmp_path))).load(request())
 
 
 def test_a_request_of_another_kind_is_refused(kind: TinyKind) -> None:
@@ -185,17 +185,17 @@ def test_a_request_of_another_kind_is_refused(kind: TinyKind) -> None:
 
 
 @pytest.fixture(params=[(ProofKind.POREP, "porep"), (ProofKind.SNAP, "update")], ids=["porep", "update"])
-def large(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[PostKind, bytes]:
+def large(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FilecoinKind, bytes]:
     """A kind whose circuit is too large to prove here, with the vectors' verifying key and proof."""
     kind, name = request.param
     key = circuit_shape(kind, 2048).key_name
     shutil.copy(DATA / f"{name}.vk", tmp_path / f"{key}.vk")
     (tmp_path / f"{key}.params").touch()  # `load` looks whether it is there
     proof = bytes.fromhex(json.loads((DATA / f"{name}.proof.json").read_text())["proof"])
-    return PostKind(kind, PostSettings(KeyStore(tmp_path))), proof
+    return FilecoinKind(kind, KindSettings(KeyStore(tmp_path))), proof
 
 
-def test_porep_and_snapdeals_are_loaded_and_their_published_proofs_verified(large: tuple[PostKind, bytes]) -> None:
+def test_porep_and_snapdeals_are_loaded_and_their_published_proofs_verified(large: tuple[FilecoinKind, bytes]) -> None:
     kind, proof = large
     works = kind.load(request(kind.name))
     assert [work.index for work in works] == [0]
@@ -206,7 +206,7 @@ def test_porep_and_snapdeals_are_loaded_and_their_published_proofs_verified(larg
         kind.verify_delivery([works[0], other], proof + proof)  # as a whole, then by partition
 
 
-def test_a_false_porep_or_update_fails_when_it_is_loaded(large: tuple[PostKind, bytes]) -> None:
+def test_a_false_porep_or_update_fails_when_it_is_loaded(large: tuple[FilecoinKind, bytes]) -> None:
     kind, _ = large
     message = SubmitProofRequest.FromString(request(kind.name))
     if message.vanilla_proof:
@@ -218,7 +218,7 @@ def test_a_false_porep_or_update_fails_when_it_is_loaded(large: tuple[PostKind, 
 
 
 def test_a_key_that_will_be_made_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    kind = PostKind(ProofKind.SNAP, PostSettings(KeyStore(tmp_path), make_missing=True))
+    kind = FilecoinKind(ProofKind.SNAP, KindSettings(KeyStore(tmp_path), make_missing=True))
     (work,) = kind.load(request("snap-update"))
     assert kind.has_local_keys(work)
 

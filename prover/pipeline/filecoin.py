@@ -1,4 +1,4 @@
-"""The four kinds of proof as kinds of the engine."""
+"""The four kinds of proof of Filecoin, as kinds of the engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .tables import make_later
 
 
 @dataclass(frozen=True, slots=True)
-class PostSettings:
+class KindSettings:
     """Where keys and caches are, and what one proof may use."""
 
     keys: KeyStore
@@ -42,10 +42,10 @@ class PostSettings:
     synthesis_threads: int = 1
 
 
-class PostKind:
+class FilecoinKind:
     """One of the kinds; every sector size works by its shape. Keys are loaded once a device, circuits once."""
 
-    def __init__(self, kind: ProofKind, settings: PostSettings) -> None:
+    def __init__(self, kind: ProofKind, settings: KindSettings) -> None:
         self.name = str(kind)
         self._settings = settings
         self._circuits: SingleFlight[CircuitShape, Circuit] = SingleFlight()
