@@ -1,8 +1,7 @@
 """The nodes that a PoRep is challenged at: never node 0. The digests are little-endian integers.
 
 * interactive: from the seed that the chain draws;
-* synthetic: of many challenges that follow from the sector itself, some are picked by the seed;
-* non-interactive: from the sector alone.
+* synthetic: of many challenges that follow from the sector itself, some are picked by the seed.
 
 Source: storage-proofs-porep 19.1.0 (stacked, challenges).
 """
@@ -13,7 +12,6 @@ from hashlib import blake2b, sha256
 
 from .chacha import chacha20_bytes
 
-_NON_INTERACTIVE = b"filecoin.io|PoRep|1|NonInteractive|1"
 _SYNTHETIC = b"filecoin.io|PoRep|1|Synthetic|1|"
 _SYNTHETIC_NONCE = b"synth-porep\0"
 SYNTHETIC_CHALLENGES = 1 << 18
@@ -22,12 +20,6 @@ SYNTHETIC_CHALLENGES = 1 << 18
 def interactive(replica_id: bytes, seed: bytes, nodes: int, positions: range) -> tuple[int, ...]:
     """The challenges at `positions` among those of all partitions: partition k of c each has range(k c, k c + c)."""
     return tuple(_challenge(sha256(replica_id + seed + _u32(j)).digest(), nodes) for j in positions)
-
-
-def non_interactive(replica_id: bytes, comm_r: bytes, nodes: int, positions: range) -> tuple[int, ...]:
-    """As `interactive`, without a seed."""
-    prefix = _NON_INTERACTIVE + replica_id + comm_r
-    return tuple(_challenge(sha256(prefix + _u32(j)).digest(), nodes) for j in positions)
 
 
 def synthetic(

@@ -39,8 +39,3 @@ def label(identity: bytes, layer: int, node: int, parents: Sequence[bytes]) -> b
 def encode(key: int, data: int) -> int:
     """A node of the replica: the last layer's label plus the data."""
     return (key + data) % fr.MODULUS
-
-
-def decode(key: int, replica: int) -> int:
-    """The data of a node, inverse of `encode`."""
-    return (replica - key) % fr.MODULUS

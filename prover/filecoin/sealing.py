@@ -13,7 +13,7 @@ from hashlib import sha256
 from . import fr, poseidon
 from .graph import DRG_DEGREE, StackedGraph
 from .labels import encode, label, replica_id
-from .porep import Column, PorepChallenge, PorepInstance
+from .porep import Column
 from .post import prover_id
 from .shapes import SectorShape
 from .vanilla import MerkleProof, PathElement
@@ -107,29 +107,6 @@ def seal(
     replica = [encode(_number(key), _number(node)) for key, node in zip(labels[-1], nodes, strict=True)]
     column_tree, replica_tree = build_tree(sector, columns), build_tree(sector, replica)
     return SealedSector(sector_id, graph, identity, labels, data_tree, column_tree, replica_tree)
-
-
-def prove_replication(sealed: SealedSector, nodes: Sequence[int]) -> PorepInstance:
-    """The vanilla proof of one PoRep partition, challenged at `nodes`."""
-    return PorepInstance(
-        replica_id=_number(sealed.replica_id),
-        comm_d=sealed.data_tree.root,
-        comm_r=sealed.comm_r,
-        comm_c=sealed.comm_c,
-        comm_r_last=sealed.comm_r_last,
-        challenges=tuple(_prove_node(sealed, node) for node in nodes),
-    )
-
-
-def _prove_node(sealed: SealedSector, node: int) -> PorepChallenge:
-    return PorepChallenge(
-        node=node,
-        data=sealed.data_tree.prove(node),
-        drg_parents=tuple(map(sealed.column, sealed.graph.drg_parents(node))),
-        expander_parents=tuple(map(sealed.column, sealed.graph.expander_parents(node))),
-        column=sealed.column(node),
-        replica=sealed.replica_tree.prove(node),
-    )
 
 
 def label_layers(graph: StackedGraph, identity: bytes, layers: int) -> tuple[tuple[bytes, ...], ...]:

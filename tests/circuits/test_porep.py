@@ -18,8 +18,11 @@ from prover.circuits.sha256_trace import message_trace
 from prover.circuits.synthesis import Circuit
 from prover.circuits.values import Witness
 from prover.filecoin import fr, sample, sealing
-from prover.filecoin.porep import PorepInstance, challenged_nodes, public_inputs
+from prover.filecoin.c1_check import PorepPartition
+from prover.filecoin.partitions import partitions
+from prover.filecoin.porep import PorepChallenge, PorepInstance, challenged_nodes, public_inputs
 from prover.filecoin.poseidon import poseidon
+from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import GIB, KIB, MIB, PorepShape, ProofKind, SectorShape, porep_shape
 from tests.circuits.vectors import POST, counts, read_json
 
@@ -58,7 +61,26 @@ def nodes_of(tag: str, shape: PorepShape, number: int) -> tuple[int, ...]:
 
 
 def partition(tag: str, shape: PorepShape = SHAPE, number: int = 0) -> PorepInstance:
-    return sealing.prove_replication(sealed(tag, shape), nodes_of(tag, shape, number))
+    sector = sealed(tag, shape)
+    return PorepInstance(
+        replica_id=int.from_bytes(sector.replica_id, "little"),
+        comm_d=sector.data_tree.root,
+        comm_r=sector.comm_r,
+        comm_c=sector.comm_c,
+        comm_r_last=sector.comm_r_last,
+        challenges=tuple(challenge(sector, node) for node in nodes_of(tag, shape, number)),
+    )
+
+
+def challenge(sector: sealing.SealedSector, node: int) -> PorepChallenge:
+    return PorepChallenge(
+        node=node,
+        data=sector.data_tree.prove(node),
+        drg_parents=tuple(map(sector.column, sector.graph.drg_parents(node))),
+        expander_parents=tuple(map(sector.column, sector.graph.expander_parents(node))),
+        column=sector.column(node),
+        replica=sector.replica_tree.prove(node),
+    )
 
 
 @cache
@@ -72,6 +94,13 @@ def assert_satisfied(shape: PorepShape, tag: str, number: int = 0) -> None:
     inputs = FR.ints_of(circuit(replace(shape, partitions=1)).synthesize(instance, threads=2).inputs)
     values = (instance.replica_id, instance.comm_d, instance.comm_r)
     assert inputs == [1, *public_inputs(sealed(tag, shape).graph, *values, nodes_of(tag, shape, number))]
+
+
+def test_the_published_c1_is_this_sector_s_partition() -> None:
+    (found,) = partitions(parse_json((POST / "requests" / "porep-c2.json").read_bytes()))
+    assert isinstance(found, PorepPartition)
+    assert found.instance == partition("2k-a")
+    assert [f"{value:064x}" for value in found.public_inputs] == PUBLISHED["inputs"][1:]
 
 
 def test_rows_equal_the_vector() -> None:
@@ -156,22 +185,22 @@ def test_counts_of_small_trees(nodes: int, sub: int, top: int, constraints: int)
 def spoiled(part: str) -> PorepInstance:
     """The small sector's partition with a fault."""
     sector, instance = sealed("small", SMALL), partition("small", SMALL)
-    (challenge,) = instance.challenges
-    data, column, parent = challenge.data, challenge.column, challenge.expander_parents[3]
+    (proof,) = instance.challenges
+    data, column, parent = proof.data, proof.column, proof.expander_parents[3]
     changed = {
         "data": {"data": replace(data, leaf=data.leaf ^ 1)},
-        "replica": {"replica": sector.replica_tree.prove(challenge.node ^ 1)},
-        "column": {"column": replace(column, path=sector.column_tree.prove(challenge.node ^ 1))},
-        "node": {"node": challenge.node ^ 1},  # has other labels
+        "replica": {"replica": sector.replica_tree.prove(proof.node ^ 1)},
+        "column": {"column": replace(column, path=sector.column_tree.prove(proof.node ^ 1))},
+        "node": {"node": proof.node ^ 1},  # has other labels
         "parent": {
             "expander_parents": (
-                *challenge.expander_parents[:3],
+                *proof.expander_parents[:3],
                 replace(parent, labels=(parent.labels[0] ^ 1, parent.labels[1])),
-                *challenge.expander_parents[4:],
+                *proof.expander_parents[4:],
             )
         },
     }[part]
-    return replace(instance, challenges=(replace(challenge, **changed),))
+    return replace(instance, challenges=(replace(proof, **changed),))
 
 
 PLACES = {

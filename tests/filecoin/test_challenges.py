@@ -49,7 +49,6 @@ def test_the_seal_proof_says_whether_challenges_are_synthetic() -> None:
 def test_node_0_is_never_challenged(nodes: int) -> None:
     found = {
         *challenges.interactive(REPLICA_ID, SEED, nodes, range(300)),
-        *challenges.non_interactive(REPLICA_ID, COMM_R, nodes, range(300)),
         *challenges.synthetic(REPLICA_ID, COMM_R, SEED, nodes, range(30)),
     }
     assert 1 <= min(found) <= max(found) < nodes

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from prover.filecoin import fr, labels, poseidon, sample, sealing, shapes
-from prover.filecoin.vanilla import MerkleProof
+from prover.filecoin import fr, sample, sealing, shapes
 
 from .samples import vectors
 
@@ -75,36 +73,3 @@ def test_paths_of_every_tree_shape_have_its_digits(size: str) -> None:
 def test_data_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="a sector of 2KiB holds 2048"):
         sealing.seal(SMALLEST, bytes(2047), sector_id=1, miner_id=1, ticket=bytes(32), registered_seal_proof=5)
-
-
-def test_a_partition_is_proved_as_the_graph_demands() -> None:
-    published = PUBLIC["porep"]
-    instance = sealing.prove_replication(sample.fresh_sector("2k-a", 1), published["challenges"])
-    inputs = [instance.replica_id, instance.comm_d, instance.comm_r]
-    assert [f"{value:064x}" for value in inputs] == published["public_inputs"][:3]
-    for challenge, node in zip(instance.challenges, published["challenges"], strict=True):
-        assert climbed(challenge.data, sha256_pair) == (node, instance.comm_d)
-        assert climbed(challenge.replica, poseidon.digest) == (node, instance.comm_r_last)
-        assert challenge.replica.leaf == labels.encode(challenge.column.labels[-1], challenge.data.leaf)
-        columns = (challenge.column, *challenge.drg_parents, *challenge.expander_parents)
-        for column, place in zip(columns, (node, *published["parents"][str(node)]), strict=True):
-            assert climbed(column.path, poseidon.digest) == (place, instance.comm_c)
-            assert column.path.leaf == poseidon.digest(column.labels)
-        parents = [fr.to_bytes(column.labels[0]) for column in challenge.drg_parents]
-        first = labels.label(fr.to_bytes(instance.replica_id), 1, node, parents)
-        assert fr.to_bytes(challenge.column.labels[0]) == first
-
-
-def climbed(path: MerkleProof, node_hash: Callable[[tuple[int, ...]], int]) -> tuple[int, int]:
-    """The leaf's number and the root that a path gives."""
-    node, number, width = path.leaf, 0, 1
-    for element in path.path:
-        node = node_hash((*element.siblings[: element.index], node, *element.siblings[element.index :]))
-        number += width * element.index
-        width *= len(element.siblings) + 1
-    assert node == path.root
-    return number, node
-
-
-def sha256_pair(children: tuple[int, ...]) -> int:
-    return int.from_bytes(fr.clear(sha256(b"".join(map(fr.to_bytes, children))).digest()), "little")
