@@ -15,7 +15,7 @@ from .config import Config, cpus
 from .errors import CuzkError
 from .filecoin.shapes import circuit_shapes
 
-MEMORY_NEEDED = 5 << 29  # bytes: the bound for the circuits of 2 KiB sectors, tables included
+MEMORY_NEEDED = 8 << 30  # bytes: the bound for the largest circuit of 2 KiB sectors, that of PoRep
 DISK_NEEDED = 1 << 28  # bytes free, for spool and caches
 CLOCK_TOLERANCE = 1.0  # seconds between this host's clock and the database's
 

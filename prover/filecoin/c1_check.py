@@ -6,6 +6,7 @@ Sources: storage-proofs-porep 19.1.0 (stacked, vanilla verification), filecoin-p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from . import c1, fr, merkle, porep, poseidon
 from .errors import (
@@ -113,6 +114,7 @@ class _Checker:
         self._graph = graph
         self._claims = claims
         self._partitions = output.partitions
+        self._hash = cache(poseidon.digest)  # paths meet towards their root, and parents are near their node
         first = output.partitions[0][0]
         self._comm_c, self._comm_r_last = first.column.path.root, first.replica_path.root
         if poseidon.digest((self._comm_c, self._comm_r_last)) != claims.comm_r:
@@ -165,9 +167,9 @@ class _Checker:
         """That the column is a leaf of comm_c, at its own place."""
         path = f"{place}.inclusion_proof"
         merkle.check_place(column.path, self._shape.sector.digits(column.node), f"node {column.node}", path)
-        if poseidon.digest(column.labels) != column.path.leaf:
+        if self._hash(column.labels) != column.path.leaf:
             raise ColumnMismatch(field=f"{place}.column.rows")
-        merkle.check_root(column.path, self._comm_c, "comm_c", path)
+        merkle.check_root(column.path, self._comm_c, "comm_c", path, self._hash)
 
     def _check_parents(self, columns: tuple[c1.ColumnProof, ...], parents: tuple[int, ...], place: str) -> None:
         for i, (column, parent) in enumerate(zip(columns, parents, strict=True)):
@@ -190,7 +192,7 @@ class _Checker:
         merkle.check_place(proof.replica_path, self._shape.sector.digits(node), _challenged(node), path)
         if encode(proof.column.labels[-1], proof.data_path.leaf) != proof.replica_path.leaf:
             raise EncodingMismatch(field=f"{path}.leaf")
-        merkle.check_root(proof.replica_path, self._comm_r_last, "comm_r_last", path)
+        merkle.check_root(proof.replica_path, self._comm_r_last, "comm_r_last", path, self._hash)
 
 
 def _challenged(node: int) -> str:

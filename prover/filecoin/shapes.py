@@ -290,6 +290,10 @@ class UpdateShape(CircuitShape):
         """Where it is written, one-hot: the first position that has it."""
         return self.high_bits.index(self.h)
 
+    def high(self, node: int) -> int:
+        """The h high bits of a node's number."""
+        return node >> (self.node_bits - self.h)
+
     def partition_and_h(self, partition: int) -> int:
         """The first public input of a partition."""
         return partition | 1 << (self.partition_bits + self.h_position)

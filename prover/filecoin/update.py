@@ -6,6 +6,7 @@ Source: storage-proofs-update 19.1.0 (challenges, vanilla, compound).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, partial
 
 from . import fr, merkle, poseidon
 from .errors import ApexMismatch, CommRMismatch, EncodingMismatch
@@ -85,9 +86,9 @@ def phi(comm_d_new: int, comm_r_old: int) -> int:
     return poseidon.digest((comm_d_new, comm_r_old), poseidon.GENERATION_TAG)
 
 
-def rho(shape: UpdateShape, phi: int, node: int) -> int:
-    """The randomness of a node: the same for all nodes with the same h high bits."""
-    return poseidon.digest((phi, node >> (shape.node_bits - shape.h)), poseidon.GENERATION_TAG)
+def rho(phi: int, high: int) -> int:
+    """The randomness of all nodes with the same h high bits."""
+    return poseidon.digest((phi, high), poseidon.GENERATION_TAG)
 
 
 def encode(old: int, data: int, rho: int) -> int:
@@ -110,8 +111,8 @@ class _Checker:
         self._place = _place(partition)
         self._comm_r_last_old = proof.nodes[0].old.root
         self._comm_r_last_new = proof.nodes[0].new.root
-        self._phi = phi(request.comm_d_new, request.comm_r_old)
-        self._rhos: dict[int, int] = {}
+        self._hash = cache(poseidon.digest)  # paths meet towards their root
+        self._rho = cache(partial(rho, phi(request.comm_d_new, request.comm_r_old)))
 
     def instance(self) -> UpdateInstance:
         """Raises a subclass of InvalidInput for the first thing that does not hold."""
@@ -148,9 +149,12 @@ class _Checker:
             (proof.new, self._comm_r_last_new, "the root of the new replica", "proof_r_new"),
         ):
             merkle.check_place(path, digits, what, f"{place}.{part}")
-            merkle.check_root(path, root, name, f"{place}.{part}")
+            merkle.check_root(path, root, name, f"{place}.{part}", self._hash)
         self._check_data(proof.data, node, what, f"{place}.proof_d_new")
-        if encode(proof.old.leaf, proof.data.leaf, self._rho(node)) != proof.new.leaf:
+        if (
+            encode(proof.old.leaf, proof.data.leaf, self._rho(node >> (self._shape.node_bits - self._shape.h)))
+            != proof.new.leaf
+        ):
             raise EncodingMismatch(field=f"{place}.proof_r_new.leaf")
         return UpdateChallenge(node, proof.old, proof.data, proof.new)
 
@@ -172,9 +176,3 @@ class _Checker:
         if merkle.root_of(self._proof.apex_leaves) != merkle.nodes_above(path, merkle.sha256_node)[height]:
             raise ApexMismatch(field=f"{self._place}.apex_leafs")
         return tuple(element.siblings[0] for element in path.path[height:])
-
-    def _rho(self, node: int) -> int:
-        high = node >> (self._shape.node_bits - self._shape.h)
-        if high not in self._rhos:
-            self._rhos[high] = rho(self._shape, self._phi, node)
-        return self._rhos[high]

@@ -40,10 +40,9 @@ def update(old: SealedSector, shape: UpdateShape, data: bytes) -> UpdatedSector:
         raise ValueError(f"{len(data)} bytes given, a sector of {shape.sector.name} holds {shape.sector.size}")
     tree = build_data_tree([data[at : at + fr.SIZE] for at in range(0, len(data), fr.SIZE)])
     common = phi(tree.root, old.comm_r)
-    low = shape.node_bits - shape.h
-    rhos = [rho(shape, common, high << low) for high in range(1 << shape.h)]
+    rhos = [rho(common, high) for high in range(1 << shape.h)]
     nodes = zip(old.replica_tree.rows[0], tree.rows[0], strict=True)
-    replica = [encode(before, new, rhos[node >> low]) for node, (before, new) in enumerate(nodes)]
+    replica = [encode(before, new, rhos[shape.high(node)]) for node, (before, new) in enumerate(nodes)]
     return UpdatedSector(shape, old, tree, build_tree(shape.sector, replica))
 
 

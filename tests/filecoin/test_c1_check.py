@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prover.errors import CuzkError, InvalidInput
-from prover.filecoin import c1_check, partitions
+from prover.filecoin import c1_check, partitions, poseidon
 from prover.filecoin.errors import (
     ColumnMismatch,
     CommRMismatch,
@@ -49,6 +49,18 @@ def test_the_instance_fits_the_circuit() -> None:
         assert {column.path.root for column in columns} == {instance.comm_c}
         assert challenge.replica.root == instance.comm_r_last
         assert challenge.data.root == instance.comm_d
+
+
+def test_a_node_that_many_paths_pass_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[object] = []
+
+    def digest(inputs: tuple[int, ...]) -> int:
+        hashed.append(tuple(inputs))
+        return poseidon.poseidon(len(inputs)).digest(inputs)
+
+    monkeypatch.setattr(poseidon, "digest", digest)
+    c1_check.partitions(PUBLISHED)
+    assert len(hashed) == len(set(hashed)) < 2 * (15 + 16 * 2)  # columns, and levels of paths
 
 
 ZEROS = [0] * 32

@@ -64,7 +64,7 @@ def test_the_published_sector() -> None:
     assert [list(update.challenges(SHAPE, PUBLISHED.comm_r_new, 0))] == PUBLIC["challenges"]
     phi = update.phi(PUBLISHED.comm_d_new, PUBLISHED.comm_r_old)
     assert f"{phi:064x}" == PUBLIC["phi"]
-    assert [f"{update.rho(SHAPE, phi, n):064x}" for n in PUBLIC["challenges"][0]] == PUBLIC["rhos_of_challenges"]
+    assert [f"{update.rho(phi, SHAPE.high(n)):064x}" for n in PUBLIC["challenges"][0]] == PUBLIC["rhos_of_challenges"]
     for name in ("comm_r_old", "comm_d_new", "comm_r_new"):
         assert getattr(PUBLISHED, name) == integer(name)
 
@@ -161,7 +161,6 @@ def test_no_bit_may_differ(seed: int) -> None:
     assert caught.value.field.startswith(PLACE)
 
 
-def test_rho_depends_on_the_high_bits_alone() -> None:
-    shape, same = update_shape(8 << 20), (1 << 8) - 1  # 18 bits, of which 10 are high
-    assert update.rho(shape, 5, 0) == update.rho(shape, 5, same)
-    assert update.rho(shape, 5, 0) != update.rho(shape, 5, same + 1)
+def test_the_high_bits_of_a_node() -> None:
+    shape = update_shape(8 << 20)  # 18 bits, of which 10 are high
+    assert [shape.high(node) for node in (0, 255, 256, (1 << 18) - 1)] == [0, 0, 1, 1023]
