@@ -26,6 +26,8 @@ from prover.algebra.small import Pair, Point
 from prover.algebra.tower import conjugate, product
 
 X: Final = 0xD201000000010000
+#: scalars that are cut at a time: their limbs stay in a core's cache
+_CHUNK: Final = 1 << 12
 
 
 def parts(group: Group) -> int:
@@ -40,10 +42,14 @@ def part_bits(group: Group) -> int:
 
 def split(group: Group, scalars: Bytes) -> Bytes:
     """Canonical scalars uint8[n, 32] -> their digits to the base X^2 or X, uint8[parts, n, 16 or 8]."""
-    pieces = _digits([limbs.from_bytes(scalars).T.astype(np.int64)], X * X)
-    if group.degree == 2:
-        pieces = _digits(pieces, X)
-    return np.stack([limbs.to_bytes(_sized(piece, group), part_bits(group) // 8) for piece in pieces])
+    out = np.empty((parts(group), len(scalars), part_bits(group) // 8), np.uint8)
+    for start in range(0, len(scalars), _CHUNK):
+        pieces = _digits([limbs.from_bytes(scalars[start : start + _CHUNK]).T.astype(np.int64)], X * X)
+        if group.degree == 2:
+            pieces = _digits(pieces, X)
+        for part, piece in zip(out, pieces, strict=True):
+            part[start : start + _CHUNK] = limbs.to_bytes(_sized(piece, group), out.shape[2])
+    return out
 
 
 def _digits(numbers: list[Limbs], base: int) -> list[Limbs]:

@@ -63,12 +63,12 @@ def divide(limbs: Limbs, divisor: int) -> tuple[Limbs, Limbs]:
 
 
 def _times(limbs: Limbs, factor: int) -> Limbs:
-    """The product, carries not yet done: exact in float64, as at most 2^20 products of 32 bits are added."""
-    count = -(-factor.bit_length() // BITS)
-    matrix = np.zeros((len(limbs) + count, len(limbs)))
-    for i in range(len(limbs)):
-        matrix[i : i + count, i] = from_int(factor, count)
-    return (matrix @ limbs.astype(np.float64)).astype(np.int64)
+    """The product, carries not yet done."""
+    parts = from_int(factor, -(-factor.bit_length() // BITS)).astype(np.int64)
+    product = np.zeros((len(limbs) + len(parts), limbs.shape[1]), np.int64)
+    for i, part in enumerate(parts):
+        product[i : i + len(limbs)] += limbs * part
+    return product
 
 
 def _at_least(limbs: Limbs, modulus: Limbs) -> npt.NDArray[np.bool_]:

@@ -145,7 +145,8 @@ class FilecoinKind:
             say({"bytes": key.nbytes})
         with _phase(report, f"program:{place}", Holding.COMPILING, {"name": shape.label, "device": device.ordinal}):
             key.warm_up()
-        self._tabulating.get(shape.key_name, lambda: self._make_tables(shape, key, report))
+        if self._settings.table_bytes:
+            self._tabulating.get(shape.key_name, lambda: self._make_tables(shape, key, report))
         return key
 
     def _make_key(self, shape: CircuitShape, report: Report) -> None:
