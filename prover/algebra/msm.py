@@ -30,9 +30,9 @@ from prover.errors import InvalidInput
 
 #: a bucket costs two complete additions of the reduction, an entry one mixed addition: measured ratio
 _BUCKET_COST: Final = 2.6
-#: up to so many bases their images pay: they save buckets, of which a large sum has few for its size, and cost memory
-#: that falls out of the caches; in G1 that is even, so there they only stand in for tables, which take doublings
-_MOST_IMAGES: Final = 1 << 17
+#: up to so many bases of a group their images are kept: they save buckets, of which a large sum has few for its size,
+#: and cost memory
+_MOST_IMAGES: Final = {"G1": 1 << 16, "G2": 1 << 17}
 #: digits that are sorted and added together, at most
 _ENTRIES: Final = 1 << 23
 #: as many buckets as the longest lane of the reduction takes
@@ -96,17 +96,13 @@ class FixedBases:
         threads: int = 1,
     ) -> None:
         """Bases as uncompressed bytes uint8[n, 96 or 192] (infinity allowed; on the curve and in the subgroup is the
-        caller's business). Memory: tables * n rows of 256 bytes in G1, of four times 512 in G2 (512 above 2^17 bases).
-        `images` says whether images under the group's endomorphism are kept: by default where they pay, in G2 and
-        among several tables in G1. Raises InvalidPoint."""
+        caller's business). Memory: tables * n rows of 256 (G1) or 512 (G2) bytes, twice (G1) or four times (G2) that
+        with `images` under the group's endomorphism: by default up to `_MOST_IMAGES` bases. Raises InvalidPoint."""
         points.check(group, data, "bases")
         self.group, self.size = group, len(data)
         self._finite: Bools = ~points.infinities(data)
-        pays = len(data) <= _MOST_IMAGES and (group.degree == 2 or tables > 1)
-        with_images = pays if images is None else images
+        with_images = len(data) <= _MOST_IMAGES[group.name] if images is None else images
         self._parts, length = (parts(group), part_bits(group) + 1) if with_images else (1, digits.BITS)
-        if with_images and group.degree == 1:  # a table of images is one of the tables
-            tables = max(1, tables // self._parts)
         self._fixed = bool(window_bits) or tables > 1
         best = Windows.best(self._parts * len(data), tables, length)
         self.windows = Windows(window_bits, tables, length) if window_bits else best
