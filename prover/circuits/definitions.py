@@ -26,8 +26,8 @@ from prover.circuits.witness import fallback_post_witness, prepare_paths
 from prover.filecoin.errors import UnsupportedProof
 from prover.filecoin.shapes import CircuitShape, PorepShape, PostShape, UpdateShape
 
-#: bytes that recording takes at its peak, measured: a term in three copies, and what rows and columns add
-_TERM_BYTES, _ROW_BYTES = 20, 48
+#: bytes that recording takes at its peak, measured on circuits of one challenge, whose template is one copy more
+_TERM_BYTES, _ROW_BYTES = 28, 48
 
 
 @dataclass(frozen=True, slots=True)
