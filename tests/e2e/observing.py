@@ -15,7 +15,9 @@ from prover.states import ATTEMPT_ENDS, FRONT, JOB_ENDS, Attempt, Entity, FleetS
 from tests.postgres import Database
 
 SCRIPT = Path(__file__).with_name("observer.js").read_text()
-KINDS = {"window-post": "WindowPoSt", "winning-post": "WinningPoSt"}
+KINDS = {
+    "porep-c2": "PoRep C2", "snap-update": "SnapDeals", "window-post": "WindowPoSt", "winning-post": "WinningPoSt",
+}  # fmt: skip
 PHASES = {
     "claimed": "prep", "device_wait": "waiting device", "device": "device", "synthesizing": "synthesis",
     "ready": "ready", "finishing": "finishing",
