@@ -20,7 +20,7 @@ STALE_S: Final = 15.0  # the hub reads at least every 5 s
 ANSWER_S: Final = 3.0  # a monitor is told no later than this
 CONNECT_S: Final = 2
 
-_looking: set[asyncio.Task[list[str]]] = set()  # looks at the database that nobody waits for any more
+_looking: set[asyncio.Task[list[str]]] = set()  # looks at the database under way; the last ones nobody may wait for
 
 
 @login_not_required
@@ -52,9 +52,7 @@ def _stale(age: float | None) -> str | None:
 
 async def _database() -> list[str]:
     """What is wrong with the database; known within ANSWER_S, also of one that is frozen."""
-    looking = asyncio.create_task(_unapplied())
-    _looking.add(looking)
-    looking.add_done_callback(_looked)
+    looking = _look()
     done, _ = await asyncio.wait([looking], timeout=ANSWER_S)
     if not done:
         return [f"database: no answer within {ANSWER_S:.0f} s"]
@@ -62,6 +60,18 @@ async def _database() -> list[str]:
         return [f"database: {type(error).__name__}"]
     unapplied = looking.result()
     return [f"migrations not applied: {', '.join(unapplied)}"] if unapplied else []
+
+
+def _look() -> asyncio.Task[list[str]]:
+    """The look that is under way, or a new one: whoever asks often, logged in or not, takes one connection."""
+    loop = asyncio.get_running_loop()
+    for looking in _looking:
+        if looking.get_loop() is loop:
+            return looking
+    looking = asyncio.create_task(_unapplied())
+    _looking.add(looking)
+    looking.add_done_callback(_looked)
+    return looking
 
 
 def _looked(looking: asyncio.Task[list[str]]) -> None:

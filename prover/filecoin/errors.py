@@ -86,7 +86,7 @@ class DuplicateSector(InvalidInput):
 
 
 class WrongChallenge(InvalidInput):
-    """The path proves another leaf than the one that the randomness challenges."""
+    """The path or column is not that of the node that must be proved there."""
 
     code = "wrong_challenge"
 

@@ -73,9 +73,10 @@ def porep_c2(tag: str, sector_id: int = 1, sector: SectorShape = _SMALLEST) -> b
     """A PoRep request in JSON over the sector with this id. Raises UnsupportedSectorSize for a size without a seal
     proof: a C1 output must name its own."""
     shape = porep_shape(sector.size)
-    registered = SEAL_PROOF + (REGISTERED_SIZES.index(sector.size) if sector.size in REGISTERED_SIZES else 0)
-    registered_api_version(ProofKind.POREP, sector.size, registered)
-    output = c1_output(tag, fresh_sector(tag, sector_id, sector), shape)
+    if sector.size not in REGISTERED_SIZES:
+        registered_api_version(ProofKind.POREP, sector.size, SEAL_PROOF)  # says what is wrong with it
+    registered = SEAL_PROOF + REGISTERED_SIZES.index(sector.size)
+    output = c1_output(tag, fresh_sector(tag, sector_id, sector, registered), shape)
     wrapped = c1.write_wrapper(c1.write_inner(output, shape, registered), sector_id, sector.size)
     return _request(shape, f"porep-{MINER}-{sector_id}", vanillaProof=_base64(wrapped), sectorNumber=str(sector_id))
 

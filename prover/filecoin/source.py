@@ -174,10 +174,9 @@ class Json:
     def digest(self) -> bytes:
         if not isinstance(self.value, list) or len(self.value) != DIGEST_BYTES:
             raise self._wrong(f"a list of {DIGEST_BYTES} bytes")
-        try:
-            return bytes(self.value)  # type: ignore[arg-type]  # what is no byte raises
-        except (TypeError, ValueError):
-            raise self._wrong(f"a list of {DIGEST_BYTES} bytes") from None
+        if any(type(byte) is not int or not 0 <= byte <= 255 for byte in self.value):  # a truth value is no byte
+            raise self._wrong(f"a list of {DIGEST_BYTES} bytes")
+        return bytes(self.value)  # type: ignore[arg-type]
 
     def number(self, bits: int) -> int:
         if type(self.value) is not int or not 0 <= self.value < 1 << bits:

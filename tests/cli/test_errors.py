@@ -29,5 +29,5 @@ def test_codes_are_unique_and_explained() -> None:
 
 def test_one_code_is_explained() -> None:
     run = cuzk("errors", "wrong_challenge")
-    assert run.stdout == "wrong_challenge: The path proves another leaf than the one that the randomness challenges.\n"
+    assert run.stdout == "wrong_challenge: The path or column is not that of the node that must be proved there.\n"
     assert cuzk("errors", "none").returncode == Exit.BAD_INPUT

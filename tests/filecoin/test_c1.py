@@ -181,6 +181,7 @@ DOCUMENTS: list[tuple[Callable[[Any], None], type[CuzkError], str, str]] = [
     (put("ticket", value=[0] * 31), MalformedVanillaProof, f"{PLACE}.ticket", "a list of 32 bytes needed"),
     (put("seed", value=[256] * 32), MalformedVanillaProof, f"{PLACE}.seed", "a list of 32 bytes needed"),
     (put("seed", value=[0.5] * 32), MalformedVanillaProof, f"{PLACE}.seed", "a list of 32 bytes needed"),
+    (put("seed", value=[True] * 32), MalformedVanillaProof, f"{PLACE}.seed", "a list of 32 bytes needed"),
     (put("seed", value=1 << 62), MalformedVanillaProof, f"{PLACE}.seed", "a number found"),
     (put("registered_proof", value=5), MalformedVanillaProof, f"{PLACE}.registered_proof", "a number found, a string"),
     (put("vanilla_proofs", value=None), MalformedVanillaProof, f"{PLACE}.vanilla_proofs", "null found, an object"),

@@ -190,6 +190,21 @@ def test_work_of_an_earlier_session_does_not_count_twice(database: Database, tmp
         assert_fold_equals_tables(database)
 
 
+def test_a_job_that_kills_its_provers_while_they_load_it_ends_too(database: Database, tmp_path: Path) -> None:
+    """No attempt ever begins, so no loss counts; the tenth ends it all the same."""
+    job = submit_one(database)
+    with database.connect(OWNER) as owner:
+        for n in range(10):
+            with running(database, tmp_path) as prover:
+                assert prover.take(), n
+                advance(prover, job, "loading")
+                assert prover.journal.flush()
+                owner.execute("SELECT supersede_session(%s)", [prover.session])
+        row = owner.execute("SELECT state, losses, error_code, error_message FROM job").fetchone()
+        assert row == ("failed", 0, "retries_exhausted", "its session was lost ten times before any work on it began")
+        assert_fold_equals_tables(database)
+
+
 def test_many_observers_mark_once(database: Database, tmp_path: Path) -> None:
     job = submit_one(database, partitions=2)
     with running(database, tmp_path) as prover:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from django.db import connections
 from django.test import Client
 from psycopg.conninfo import conninfo_to_dict
 
+from cuzk_web import health
 from prover.stack.roles import OWNER, SITE
 from tests.postgres import Database
 
@@ -71,6 +73,24 @@ def test_readyz_tells_the_age_of_the_live_page(
     assert answer.status_code == (200 if reason is None else 503)
     assert answer.json()["reasons"] == ([] if reason is None else [reason])
     assert answer.json()["live_age_s"] == age
+
+
+def test_many_who_ask_at_once_take_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody needs to log in for it: a flood must not take the provers' connections."""
+    looks: list[int] = []
+
+    async def look() -> list[str]:
+        looks.append(1)
+        await asyncio.sleep(0.05)
+        return []
+
+    async def ask() -> list[list[str]]:
+        first = await asyncio.gather(*(health._database() for _ in range(50)))
+        return [*first, await health._database()]
+
+    monkeypatch.setattr(health, "_unapplied", look)
+    assert asyncio.run(ask()) == [[]] * 51
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])

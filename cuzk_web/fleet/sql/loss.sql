@@ -44,7 +44,15 @@ LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
     SELECT EXISTS (SELECT FROM attempt WHERE job_id = p_job AND session_id = p_session AND times ? 'reserved')
 $$;
 
--- A job whose session was lost: a loss counts against the job when it was worked on there, and the third one fails it.
+-- How often a job was given back already. One that kills its provers while they load it counts no loss, and must end too.
+CREATE OR REPLACE FUNCTION times_given_back(p_job uuid) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
+    SELECT count(*) FROM transition
+    WHERE job = p_job AND entity = 'job' AND new = 'queued' AND old <> '' AND session_id = site_session()
+$$;
+
+-- A job whose session was lost: a loss counts against the job when it was worked on there, and the third one fails it;
+-- so does the tenth, whatever was done.
 CREATE OR REPLACE FUNCTION give_back_job(p_job uuid, p_reason text) RETURNS void
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
@@ -57,11 +65,12 @@ BEGIN
     v_losses := v_job.losses + was_worked_on(p_job, v_job.session_id)::integer;
     IF v_job.state IN ('queued', 'held') THEN  -- leased, but nothing was done
         UPDATE job SET session_id = NULL WHERE id = p_job;
-    ELSIF v_losses < 3 THEN
+    ELSIF v_losses < 3 AND times_given_back(p_job) < 9 THEN
         PERFORM site_move('job', p_job::text, 'queued', p_reason, '{}', p_job);
         UPDATE job SET session_id = NULL, losses = v_losses WHERE id = p_job;
     ELSE
-        v_error := format('its session was lost %s times while it was worked on', v_losses);
+        v_error := CASE WHEN v_losses < 3 THEN 'its session was lost ten times before any work on it began'
+            ELSE format('its session was lost %s times while it was worked on', v_losses) END;
         v_at := site_move('job', p_job::text, 'failed', 'retries_exhausted', jsonb_build_object(
             'kind', v_job.kind, 'error', v_error, 'error_code', 'retries_exhausted'), p_job);
         UPDATE job SET ended_at = v_at, losses = v_losses, error_code = 'retries_exhausted', error_message = v_error
