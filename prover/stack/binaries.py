@@ -38,7 +38,10 @@ def find(folder: Path | None = None, user: User = User()) -> Binaries:  # noqa: 
     Raises PostgresNotFound.
     """
     if folder is not None:
-        return _examine(folder)
+        named = _examine(folder)
+        if not user.may("-x", folder / "postgres"):
+            raise PostgresNotFound(f"the user that runs Postgres may not reach {folder}")
+        return named
     root = _wheel_root()
     newest = _newest(root / WHEEL)
     binaries = _examine(newest)

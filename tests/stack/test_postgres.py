@@ -154,10 +154,18 @@ def test_killed_parent_leaves_no_server(home: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("folder", [binaries.find().folder, *DEBIAN], ids=str)
-def test_runs_the_programs_it_is_given(home: Path, folder: Path) -> None:
-    with fast(home, folder) as server, server.connect() as connection:
+@pytest.mark.parametrize("folder", [None, *DEBIAN], ids=str)
+def test_runs_the_programs_it_is_given(home: Path, folder: Path | None) -> None:
+    """Those of the wheel (or their copy, when they lie in a closed folder), and Debian's."""
+    with fast(home, folder or fast(home).binaries.folder) as server, server.connect() as connection:
         assert str(connection.info.server_version // 10000) == server.binaries.major
+
+
+def test_named_programs_that_the_server_may_not_reach(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = binaries.find().folder
+    monkeypatch.setattr(binaries.User, "may", lambda self, flag, path: False)
+    with pytest.raises(PostgresNotFound, match=f"may not reach {named}"):
+        fast(home, named)
 
 
 def test_closed_home_and_closed_programs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
