@@ -199,6 +199,8 @@ class StatusTracker:
     def job_released(self, job: str, reason: str) -> bool:
         """The session gives the job up, for itself or another to take again: its open attempts are lost."""
         with self._timed():
+            if not self._state.get(Entity.JOB, job).state:
+                return False  # never its own: it may have ended elsewhere
             for key in self._attempts.get(job, ()):
                 if self._view(key).state not in ATTEMPT_ENDS:
                     self._attempt(key, Attempt.LOST, reason=reason)
