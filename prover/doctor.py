@@ -13,7 +13,7 @@ import psutil
 
 from .config import Config, cpus
 from .errors import CuzkError
-from .filecoin.shapes import circuit_shapes
+from .filecoin.shapes import circuit_labels
 
 MEMORY_NEEDED = 8 << 30  # bytes: the bound for the largest circuit of 2 KiB sectors, that of PoRep
 DISK_NEEDED = 1 << 28  # bytes free, for spool and caches
@@ -73,7 +73,7 @@ def keys(config: Config) -> Findings:
     """That there are keys, and what must be known of them. The points are `keys check`'s."""
     from .groth16.store import KeyStore
 
-    known = {shape.key_name: shape.label for shape in circuit_shapes()}
+    known = circuit_labels()
     entries = KeyStore(config.srs.param_cache).entries()
     if not entries:
         yield Verdict.BAD, f"none in {config.srs.param_cache}: `cuzk keys setup` makes local ones"

@@ -20,8 +20,9 @@ from django.db.models.functions import Now
 from prover.errors import CommandRefused, CuzkError
 from prover.states import JOB_ENDS, WORKER_ACTIONS, Action, Lifecycle, action_refusal
 from prover.states import Command as CommandState
+from prover.states import Job as JobState
 
-from .models import Command, Job, Session, Worker
+from .models import Command, Job, Worker
 
 ACTIONS = tuple(action.value for action in WORKER_ACTIONS)
 CONFIRMED = frozenset({Action.DRAIN.value, Action.DISABLE.value})  # asked once more in the admin: they empty a machine
@@ -84,7 +85,7 @@ def cancel(user: User, job_id: uuid.UUID) -> Cancelled:
         job = Job.objects.select_related("session").filter(pk=job_id).first()
         if job is None:
             raise UnknownJob(field=str(job_id))
-        if job.state == Cancelled.AT_ONCE:
+        if job.state == JobState.CANCELLED:
             return Cancelled.BEFORE
         if job.state not in JOB_ENDS and waiting_cancel(job) is not None:
             return Cancelled.WAITING
@@ -107,7 +108,7 @@ def _cancel(user: User, job: Job) -> Cancelled:
     job.refresh_from_db()
     if word == "ended":
         raise CommandRefused(f"job {job.number} is {job.state} already", field=str(job.pk))
-    if word == Cancelled.ASKED and not _session_lives(job.session_id):
+    if word == Cancelled.ASKED and not Job.objects.filter(with_liveness(), pk=job.pk).exists():
         raise CommandRefused(
             f"job {job.number}: its prover is not online, so nobody would execute it; soon it will be given back, and"
             " can be cancelled then",
@@ -126,12 +127,6 @@ def refusal(worker: Worker, action: str) -> str | None:
 def with_liveness() -> Q:
     """Whether the session of a worker holds its lease, by the database's clock."""
     return Q(session__state=Lifecycle.ONLINE.value, session__lease_until__gt=Now())
-
-
-def _session_lives(session_id: uuid.UUID | None) -> bool:
-    if session_id is None:
-        return False
-    return Session.objects.filter(pk=session_id, state=Lifecycle.ONLINE.value, lease_until__gt=Now()).exists()
 
 
 def _lock(target: str) -> None:

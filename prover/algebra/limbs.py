@@ -49,6 +49,13 @@ def reduce_mod(limbs: Limbs, p: int) -> Limbs:
     return limbs
 
 
+def are_bits(values: Bytes) -> npt.NDArray[np.bool_]:
+    """Which of the integers uint8[n, 32] are 0 or 1."""
+    words = np.ascontiguousarray(values).view("<u8")
+    found: npt.NDArray[np.bool_] = (words[:, 0] <= 1) & ~(words[:, 1] | words[:, 2] | words[:, 3]).astype(bool)
+    return found
+
+
 def divide(limbs: Limbs, divisor: int) -> tuple[Limbs, Limbs]:
     """Quotient and remainder of carried non-negative limbs [l, n], by a product with the divisor's reciprocal."""
     shift = BITS * (len(limbs) + 1)

@@ -23,7 +23,7 @@ from prover.algebra.digits import Digits
 from prover.algebra.endomorphism import images, part_bits, parts
 from prover.algebra.fields import FR, Bools
 from prover.algebra.kernels import in_threads
-from prover.algebra.limbs import Bytes
+from prover.algebra.limbs import Bytes, are_bits
 from prover.algebra.points import Rows
 from prover.algebra.table import Entries, Table
 from prover.errors import InvalidInput
@@ -153,9 +153,8 @@ class FixedBases:
 
     def _apart(self, scalars: Bytes) -> tuple[Ints, Ints]:
         """Which scalars are 1, and which are neither 0 nor 1; those of bases at infinity are left out."""
-        words = np.ascontiguousarray(scalars).view("<u8")
-        is_bit = (words[:, 0] <= 1) & ~words[:, 1:].any(axis=1)
-        ones = np.flatnonzero(is_bit & (words[:, 0] == 1) & self._finite)
+        is_bit = are_bits(scalars)
+        ones = np.flatnonzero(is_bit & (scalars[:, 0] == 1) & self._finite)
         return ones, np.flatnonzero(~is_bit & self._finite)
 
     def _digits(self, scalars: Bytes, w: Windows) -> Digits:

@@ -131,7 +131,7 @@ class Domain:
 
     def compile(self) -> None:
         """Compile all that `quotient` needs, and make its tables; no transform is computed."""
-        plan = self._plan(tiles().fft)
+        plan = self._plan
         programs: list[Callable[[], object]] = [
             lambda: self._divide,
             lambda: _quotient.compile(*[_shape(min(_TILE, self.size))] * 3),
@@ -159,15 +159,16 @@ class Domain:
 
     # tables, made when first needed
 
-    def _plan(self, tile: int) -> _Plan:
-        return _plan(self.log2, tile)
+    @property
+    def _plan(self) -> _Plan:
+        return _plan(self.log2, tiles().fft)
 
     @functools.cached_property
     def _twiddles(self) -> _Multipliers:
-        return _twiddles(self._plan(tiles().fft))
+        return _twiddles(self._plan)
 
     def _scales_of(self, factor: _Factor) -> _Multipliers:
-        plan = self._plan(tiles().fft)
+        plan = self._plan
         return self._scales.setdefault(id(factor), _scales(plan, factor, min(tiles().fft, plan.n1)))
 
     @functools.cached_property
@@ -206,7 +207,7 @@ class Domain:
         return self._transform(values[:, ::-1], factor, threads)
 
     def _transform(self, values: Residues, factor: _Factor | None, threads: int) -> Residues:
-        plan = self._plan(tiles().fft)
+        plan = self._plan
         if on_cpu():
             scales = self._scales_of(factor) if factor else None
             return _by_host(plan, values, self._twiddles, scales, tiles().fft, threads)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from prover.algebra.fields import FR
 from prover.algebra.kernels import Residues, in_threads
+from prover.algebra.limbs import are_bits
 from prover.circuits.matrices import Mask, Matrices, SparseRows
 from prover.circuits.residues import Floats, balanced_integers, reduced, unsatisfied
 
@@ -50,9 +51,7 @@ class BitRows:
         bits = np.empty(len(z), np.int8)
         for start in range(0, len(z), _SMALL_ROWS):
             part = slice(start, start + _SMALL_ROWS)
-            words = z[part].view("<u8")
-            larger = (words[:, 0] > 1) | (words[:, 1] | words[:, 2] | words[:, 3]).astype(bool)
-            if np.any(larger & self._is_bit[part]):
+            if np.any(self._is_bit[part] & ~are_bits(z[part])):
                 return None
             bits[part] = z[part, 0].view(np.int8)
         return bits

@@ -14,15 +14,15 @@ from prover.circuits.constraint_system import ONE, UNIT, ConstraintSystem, Varia
 from prover.circuits.insertion import RowSelector
 from prover.circuits.num import (
     add,
+    allocate_public,
     allocate_sum,
     enforce_equal,
-    inputize,
     multiply,
     pack_bits,
     packed,
     to_allocated_bits,
 )
-from prover.circuits.por import Hasher, PathOfBits
+from prover.circuits.por import Hasher, PathOfBits, taken
 from prover.circuits.poseidon import PoseidonHash
 from prover.circuits.sha256 import Sha256Pair
 from prover.filecoin.poseidon import GENERATION_TAG
@@ -49,8 +49,8 @@ class _Head:
         self.partition_bits, self.choice = _partition_and_h(cs, shape)
         self.partition = pack_bits(cs, self.partition_bits)
         cs.note("public inputs")
-        comm_r_old, comm_d_new = _public(cs), _public(cs)
-        self.comm_r_new = _public(cs)
+        comm_r_old, comm_d_new = allocate_public(cs), allocate_public(cs)
+        self.comm_r_new = allocate_public(cs)
         (self.phi,) = cs.instance(_generation(), comm_d_new, comm_r_old)
         comm_c, self.root_old, self.root_new = (cs.alloc() for _ in range(3))
         self.apex_leaves = [cs.alloc() for _ in range(shape.apex_leaves)]
@@ -74,7 +74,7 @@ class _Head:
 
 def _partition_and_h(cs: ConstraintSystem, shape: UpdateShape) -> tuple[Variables, Variables]:
     """The bits of the partition, and the one-hot bits of h, from the first public input."""
-    number = _public(cs)
+    number = allocate_public(cs)
     bits = allocate_bits(cs, shape.partition_bits + len(shape.high_bits))
     cs.enforce(packed(bits), UNIT, single(number))
     return bits[: shape.partition_bits], bits[shape.partition_bits :]
@@ -101,10 +101,10 @@ class UpdateChallengeRows:
 
     def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[()]:
         shape = self.shape
-        given = _Taker(variables)
-        phi, root_old, root_new = given.take(3)
-        apex_leaves, choice = given.take(shape.apex_leaves), given.take(len(shape.high_bits))
-        partition_bits, random = given.take(shape.partition_bits), given.take(shape.challenge_bits)
+        given = iter(variables)
+        phi, root_old, root_new = taken(given, 3)
+        apex_leaves, choice = taken(given, shape.apex_leaves), taken(given, len(shape.high_bits))
+        partition_bits, random = taken(given, shape.partition_bits), taken(given, shape.challenge_bits)
         node = (*random, *partition_bits)
         cs.note("rho")
         (rho,) = cs.instance(_generation(), phi, _high_bits(cs, shape, node, choice))
@@ -120,14 +120,6 @@ class UpdateChallengeRows:
         cs.note("data path")
         _path(cs, PathOfBits((2,) * below, Hasher.SHA256), random[:below], data, apex)
         return ()
-
-
-class _Taker:
-    def __init__(self, variables: Variables) -> None:
-        self._variables = iter(variables)
-
-    def take(self, count: int) -> list[Variable]:
-        return [next(self._variables) for _ in range(count)]
 
 
 def _high_bits(cs: ConstraintSystem, shape: UpdateShape, node: Variables, choice: Variables) -> Variable:
@@ -159,12 +151,6 @@ def _tree(cs: ConstraintSystem, row: Variables) -> Variable:
     while len(row) > 1:
         row = [cs.instance(Sha256Pair(), *row[i : i + 2])[0] for i in range(0, len(row), 2)]
     return row[0]
-
-
-def _public(cs: ConstraintSystem) -> Variable:
-    number = cs.alloc()
-    inputize(cs, number)
-    return number
 
 
 def _generation() -> PoseidonHash:

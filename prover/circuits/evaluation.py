@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prover.algebra.kernels import Residues
+from prover.algebra.limbs import are_bits
 from prover.circuits.bit_rows import BitRows, Rows, put
 from prover.circuits.field_rows import FieldRows
-from prover.circuits.matrices import Mask, Matrices, SparseRows
+from prover.circuits.matrices import Matrices, SparseRows
 from prover.circuits.residues import unsatisfied
 
 
@@ -50,7 +51,7 @@ class Evaluator:
         bits = self._bit_rows.read(z)
         if bits is None:
             # some value that should be a bit is none: such a witness is refused, but its rows are to be named
-            held = self._matrices.bit_mask & _are_bits(z[self._matrices.num_inputs :])
+            held = self._matrices.bit_mask & are_bits(z[self._matrices.num_inputs :])
             return Evaluator(replace(self._matrices, known_bits=held)).evaluate(z, threads)
         a, b, c = (np.empty((22, self._matrices.num_rows), np.float32) for _ in range(3))
         wrong = self._bit_rows.apply(bits, (a, b, c), threads)
@@ -58,11 +59,6 @@ class Evaluator:
         for out, values in zip((a, b, c), part[:3], strict=True):
             put(out, self._places, values)
         return Evaluation(a, b, c, np.union1d(wrong, self._places[part.wrong]))
-
-
-def _are_bits(values: NDArray[np.uint8]) -> Mask:
-    """Which of the elements uint8[n, 32] are 0 or 1."""
-    return (values[:, 0] <= 1) & ~values[:, 1:].any(axis=1)
 
 
 def _of_field(rows: FieldRows, z: NDArray[np.uint8], threads: int) -> Evaluation:

@@ -20,6 +20,13 @@ def inputize(cs: ConstraintSystem, variable: Variable) -> Variable:
     return public
 
 
+def allocate_public(cs: ConstraintSystem) -> Variable:
+    """A new variable, and a public input that is equal to it; the variable."""
+    number = cs.alloc()
+    inputize(cs, number)
+    return number
+
+
 def enforce_equal(cs: ConstraintSystem, left: Variable, right: Variable) -> None:
     """left * 1 = right."""
     cs.enforce(single(left), UNIT, single(right))

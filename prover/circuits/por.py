@@ -73,17 +73,18 @@ class PathOfBits:
 
     def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[()]:
         rest = iter(variables)
-        bits = iter(_taken(rest, sum(map(index_bits, self.arities))))
+        bits = iter(taken(rest, sum(map(index_bits, self.arities))))
         node = next(rest)
-        siblings = iter(_taken(rest, sum(self.arities) - len(self.arities)))
+        siblings = iter(taken(rest, sum(self.arities) - len(self.arities)))
         (root,) = rest
         for arity in self.arities:
-            node = _parent(cs, self.hasher, node, _taken(bits, index_bits(arity)), _taken(siblings, arity - 1))
+            node = _parent(cs, self.hasher, node, taken(bits, index_bits(arity)), taken(siblings, arity - 1))
         enforce_equal(cs, node, root)
         return ()
 
 
-def _taken(values: Iterator[Variable], count: int) -> list[Variable]:
+def taken(values: Iterator[Variable], count: int) -> list[Variable]:
+    """The next `count` of the variables that a gadget is given."""
     return [next(values) for _ in range(count)]
 
 

@@ -37,14 +37,13 @@ class MessageTrace:
     """The allocations of `sha256.sha256` for messages of one pattern; made by `message_trace`."""
 
     blocks: tuple[_BlockPlaces, ...]
-    num_bytes: int
 
     @property
     def num_aux(self) -> int:
         return sum(len(block.places) for block in self.blocks)
 
     def bits(self, messages: Sequence[bytes]) -> Bits:
-        """uint8[n, num_aux], one row a message of `num_bytes` bytes."""
+        """uint8[n, num_aux], one row a message, each as long as the pattern."""
         words = _padded_words(messages)
         state = [np.full(len(messages), value, np.uint32) for value in INITIAL_STATE]
         out = np.empty((len(messages), self.num_aux), np.uint8)
@@ -68,7 +67,7 @@ def message_trace(pattern: str) -> MessageTrace:
         block = _block_places(pattern_of((*bits[start : start + BLOCK_BITS], *state)))
         blocks.append(block)
         state = block.state
-    return MessageTrace(tuple(blocks), len(pattern) // 8)
+    return MessageTrace(tuple(blocks))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from prover.circuits import uint64
 from prover.circuits.boolean import Boolean, booleans
 from prover.circuits.constraint_system import ConstraintSystem, Variable
 from prover.circuits.label import create_label
-from prover.circuits.num import add, enforce_equal, inputize, to_bits
+from prover.circuits.num import add, allocate_public, enforce_equal, to_bits
 from prover.circuits.por import Hasher, PathToRoot
 from prover.circuits.poseidon import PoseidonHash
 from prover.circuits.sha256 import number_bits, reversed_bytes
@@ -40,9 +40,9 @@ class Head:
     """The commitments; gives comm_d, comm_r_last, comm_c and the bits of the replica's id."""
 
     def __call__(self, cs: ConstraintSystem, variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
-        replica_id = _public(cs)
+        replica_id = allocate_public(cs)
         bits = to_bits(cs, replica_id)
-        comm_d, comm_r = _public(cs), _public(cs)
+        comm_d, comm_r = allocate_public(cs), allocate_public(cs)
         comm_r_last, comm_c = cs.alloc(), cs.alloc()
         (computed,) = cs.instance(PoseidonHash(2), comm_c, comm_r_last)
         enforce_equal(cs, comm_r, computed)
@@ -103,9 +103,3 @@ class ParentRows:
         (digest,) = cs.instance(PoseidonHash(self.shape.layers), *labels)
         cs.instance(PathToRoot(self.shape.sector.arities, given_leaf=True), digest, *variables)
         return labels
-
-
-def _public(cs: ConstraintSystem) -> Variable:
-    number = cs.alloc()
-    inputize(cs, number)
-    return number

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prover.errors import InvalidInput, UnsupportedProof
+from prover.errors import InvalidInput
 from prover.filecoin.published import GATEWAY, MAX_MANIFEST, Manifest, PublishedFile, parse_manifest, published
 from prover.filecoin.shapes import CircuitShape, ProofKind, circuit_shape
 
@@ -36,7 +36,7 @@ class _Step:
     digest: str
     url: str
     destination: str
-    bytes: int | None  # None: the circuit cannot be counted yet
+    bytes: int
     state: str
 
 
@@ -67,9 +67,8 @@ def run(arguments: argparse.Namespace) -> Exit:
     for step in steps:
         print(_text(step))
     missing = [step for step in steps if step.state != "there"]
-    sizes = [step.bytes for step in missing]
-    total = f", {sum(size or 0 for size in sizes) / 2**30:.2f} GiB" if None not in sizes else ""
-    note(f"{len(missing)} of {len(steps)} files to get{total}; then `cuzk keys check` looks at every point once")
+    total = f"{sum(step.bytes for step in missing) / 2**30:.2f} GiB"
+    note(f"{len(missing)} of {len(steps)} files to get, {total}; then `cuzk keys check` looks at every point once")
     return Exit.OK
 
 
@@ -94,30 +93,25 @@ def _files(shape: CircuitShape, manifest: Manifest) -> list[PublishedFile]:
 def _step(shape: CircuitShape, file: PublishedFile, directory: Path, gateway: str) -> _Step:
     destination, size = directory / file.name, _size(shape, file)
     url = f"{gateway.removesuffix('/')}/{file.cid}"
-    state = _state(destination, file, size)
+    state = _state(destination, size)
     return _Step(shape.label, file.name, file.cid, file.digest, url, str(destination), size, state)
 
 
-def _size(shape: CircuitShape, file: PublishedFile) -> int | None:
+def _size(shape: CircuitShape, file: PublishedFile) -> int:
     from prover.circuits.summary import params_size, vk_size
 
-    if file.name.endswith(".vk"):
-        return vk_size(shape)
-    try:
-        return params_size(shape)
-    except UnsupportedProof:
-        return None
+    return vk_size(shape) if file.name.endswith(".vk") else params_size(shape)
 
 
-def _state(path: Path, file: PublishedFile, size: int | None) -> str:
+def _state(path: Path, size: int) -> str:
     """By length alone: digests are for `keys check`, which reads the whole file."""
     if not path.is_file():
         return "missing"
-    if size is not None and path.stat().st_size != size:
+    if path.stat().st_size != size:
         return f"another length: {path.stat().st_size} bytes"
     return "there"
 
 
 def _text(step: _Step) -> str:
-    size = "" if step.bytes is None else f", {step.bytes} bytes"
-    return f"{step.circuit}: {step.state}{size}, BLAKE2b {step.digest}\n  from {step.url}\n  to   {step.destination}"
+    head = f"{step.circuit}: {step.state}, {step.bytes} bytes, BLAKE2b {step.digest}"
+    return f"{head}\n  from {step.url}\n  to   {step.destination}"

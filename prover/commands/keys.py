@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import circuit_shapes
+from prover.filecoin.shapes import circuit_labels
 
 from . import fetch_plan, setup
 from .arguments import Parsers, add_keys
@@ -52,7 +52,7 @@ class _Listed:
 
     @classmethod
     def of(cls, entry: KeyEntry) -> _Listed:
-        circuit = _circuits().get(entry.name)
+        circuit = circuit_labels().get(entry.name)
         origin = str(entry.origin)
         return cls(
             entry.name, circuit, entry.size, entry.local, origin, entry.warning, entry.digest, entry.changed
@@ -112,8 +112,3 @@ def _check(directory: Path, name: str) -> bool:
     progress.done()
     print(f"{name}: good; {entry.warning or FOR_THE_CHAIN}")
     return True
-
-
-def _circuits() -> dict[str, str]:
-    """The circuits by the names of their keys."""
-    return {shape.key_name: shape.label for shape in circuit_shapes()}

@@ -161,7 +161,7 @@ def read_bincode(data: bytes, shape: PorepShape, field: str) -> C1Output:
 def element_count(shape: PorepShape) -> int:
     """How many values of 32 bytes a C1 holds."""
     path = 2 + sum(arity - 1 for arity in shape.sector.arities)
-    data_path = 2 + shape.sector.nodes.bit_length() - 1
+    data_path = 2 + shape.data_levels
     columns = _COLUMNS * (shape.layers + path)
     challenge = data_path + path + columns + (shape.layers + 1) * LABEL_PARENTS
     return 5 + shape.partitions * shape.challenges * challenge
@@ -208,7 +208,7 @@ def _partitions(source: Source, shape: PorepShape) -> tuple[tuple[ChallengeProof
 
 
 def _read_challenge(source: Source, shape: PorepShape) -> ChallengeProof:
-    tree, binary = path_parts(shape.sector), binary_parts(shape.sector.nodes.bit_length() - 1)
+    tree, binary = path_parts(shape.sector), binary_parts(shape.data_levels)
     data_path = read_merkle_proof(source.part("comm_d_proofs"), binary)
     replica_path = read_merkle_proof(source.part("comm_r_last_proof"), tree)
     columns = source.part("replica_column_proofs")
@@ -238,7 +238,7 @@ def _read_labeling(source: Source) -> LabelingProof:
 
 
 def _written_challenge(challenge: ChallengeProof, shape: PorepShape) -> Written:
-    tree, binary = path_parts(shape.sector), binary_parts(shape.sector.nodes.bit_length() - 1)
+    tree, binary = path_parts(shape.sector), binary_parts(shape.data_levels)
     return {
         "comm_d_proofs": _written_path(challenge.data_path, binary),
         "comm_r_last_proof": _written_path(challenge.replica_path, tree),

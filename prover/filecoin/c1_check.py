@@ -159,7 +159,7 @@ class _Checker:
         )
 
     def _check_data(self, proof: c1.ChallengeProof, node: int, place: str) -> None:
-        digits = merkle.binary_digits(node, self._shape.sector.nodes.bit_length() - 1)
+        digits = merkle.binary_digits(node, self._shape.data_levels)
         merkle.check_place(proof.data_path, digits, _challenged(node), place)
         merkle.check_root(proof.data_path, self._claims.comm_d, "comm_d", place, merkle.sha256_node)
 

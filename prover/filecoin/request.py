@@ -46,6 +46,7 @@ from .shapes import (
     circuit_shape,
     registered_api_version,
 )
+from .source import without_doubles
 from .vanilla import vanilla_size
 
 MAX_REQUEST = 128 << 20  # bytes
@@ -173,7 +174,7 @@ def parse_json(data: bytes) -> ProofRequest:
     data = data.removeprefix(_BOM)
     _check_json_structure(data)
     try:
-        fields = json.loads(data.decode(), object_pairs_hook=_without_doubles)
+        fields = json.loads(data.decode(), object_pairs_hook=without_doubles)
         _check_base64(fields)
         message = json_format.ParseDict(fields, SubmitProofRequest())
     except (json_format.ParseError, ValueError, RecursionError) as error:
@@ -339,13 +340,6 @@ def _check_sizes(message: SubmitProofRequest, shape: CircuitShape, expected: int
             error = TruncatedVanillaProof if len(proof) < expected else TrailingBytes
             text = f"{len(proof)} bytes given, {expected} prescribed for {shape.kind} of {shape.sector.name}"
             raise error(text, field=f"vanilla_proofs[{i}]")
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("an object has a key twice")
-    return found
 
 
 def _check_base64(fields: dict[str, Any]) -> None:

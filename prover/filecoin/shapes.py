@@ -83,6 +83,11 @@ class SectorShape:
         return self.size // NODE_SIZE
 
     @property
+    def node_bits(self) -> int:
+        """Bits of a leaf's number: levels of the binary tree over the data."""
+        return self.nodes.bit_length() - 1
+
+    @property
     def tree_name(self) -> str:
         """The tree as cache identifiers write it."""
         return f"merkletree-poseidon_hasher-{BASE_ARITY}-{self.sub}-{self.top}"
@@ -209,7 +214,7 @@ class PorepShape(CircuitShape):
     @property
     def data_levels(self) -> int:
         """Levels of the binary tree over the data."""
-        return self.sector.nodes.bit_length() - 1
+        return self.sector.node_bits
 
     @property
     def num_inputs(self) -> int:
@@ -248,7 +253,7 @@ class UpdateShape(CircuitShape):
     @property
     def node_bits(self) -> int:
         """Bits of a node's number."""
-        return self.sector.nodes.bit_length() - 1
+        return self.sector.node_bits
 
     @property
     def partition_bits(self) -> int:
@@ -370,12 +375,6 @@ def _no_circuit(kind: ProofKind, sector: SectorShape, has: Callable[[SectorShape
     return UnsupportedSectorSize(f"there is no {kind} circuit for {sector.name}, only for {sizes}", field="sector_size")
 
 
-def post_shapes() -> tuple[PostShape, ...]:
-    """Every PoSt circuit that the Filecoin stack has a configuration for."""
-    sizes = [sector.size for sector in SECTORS.values() if sector.window_sectors]
-    return tuple(post_shape(kind, size) for size in sizes for kind in POST_KINDS)
-
-
 def registered_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:
     """The ApiVersion of a request by its registered proof (0: the size has none).
 
@@ -421,6 +420,11 @@ def circuit_shapes() -> Iterator[CircuitShape]:
         for size in SECTORS:
             with suppress(UnsupportedSectorSize):
                 yield circuit_shape(kind, size)
+
+
+def circuit_labels() -> dict[str, str]:
+    """The labels of all circuits, by the names of their keys."""
+    return {shape.key_name: shape.label for shape in circuit_shapes()}
 
 
 def post_api_version(kind: ProofKind, size: int, registered_proof: int) -> ApiVersion:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from prover.errors import InvalidInput
 
@@ -208,13 +208,14 @@ def read_json(data: bytes, field: str, *, brackets: int, values: int) -> Json:
         if found > limit:
             raise MalformedVanillaProof(f"{found} {name}, at most {limit} allowed", field=field)
     try:
-        value: JsonValue = json.loads(data.decode(), object_pairs_hook=_without_doubles, parse_constant=_no_constant)
+        value: JsonValue = json.loads(data.decode(), object_pairs_hook=without_doubles, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise MalformedVanillaProof(f"no JSON document: {str(error)[:100]}", field=field) from error
     return Json(value, field)
 
 
-def _without_doubles(pairs: list[tuple[str, JsonValue]]) -> JsonValue:
+def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON document; ValueError for a key that it has twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("an object has a key twice")

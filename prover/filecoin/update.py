@@ -151,10 +151,7 @@ class _Checker:
             merkle.check_place(path, digits, what, f"{place}.{part}")
             merkle.check_root(path, root, name, f"{place}.{part}", self._hash)
         self._check_data(proof.data, node, what, f"{place}.proof_d_new")
-        if (
-            encode(proof.old.leaf, proof.data.leaf, self._rho(node >> (self._shape.node_bits - self._shape.h)))
-            != proof.new.leaf
-        ):
+        if encode(proof.old.leaf, proof.data.leaf, self._rho(self._shape.high(node))) != proof.new.leaf:
             raise EncodingMismatch(field=f"{place}.proof_r_new.leaf")
         return UpdateChallenge(node, proof.old, proof.data, proof.new)
 

@@ -16,6 +16,7 @@ import structlog
 
 from .errors import RecordDamaged, RecordRefused
 from .records import Record, to_json
+from .spool import write_through
 from .text import json_text
 
 SUFFIX = ".refused"
@@ -92,10 +93,7 @@ def _append(file: int, data: bytes) -> None:
     """All or nothing: the waiting records are written again when this fails."""
     size = os.fstat(file).st_size
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
-        os.fsync(file)
+        write_through(file, data)
     except OSError:
         with suppress(OSError):
             os.ftruncate(file, size)

@@ -21,7 +21,6 @@ from .text import MAX_TIME, copy_text, json_text, timestamp
 log = structlog.get_logger(__name__)
 
 LIVE = ("", "starting", "online")
-DAMAGED = "record_damaged"  # the mark of a line that could not be read back
 MAX_LATE = 1000  # refused moves of a batch of a lost session that are kept one by one; the log counts the rest
 
 _COPY = """COPY transition (session_id, seq, at, mono_ns, entity, entity_id, old, new, job, partition, attempt_no,

@@ -11,7 +11,7 @@ from prover.states import Transition
 
 from . import batch
 from .aside import MAX_TEXT, Aside, is_refusal
-from .errors import RecordRefused, SessionLost
+from .errors import RecordDamaged, RecordRefused, SessionLost
 from .mirror import Mirror
 from .records import Anomaly, Record
 
@@ -57,6 +57,11 @@ class Ledger:
                 raise
             self._split(connection, records, error)
 
+    def replay(self, connection: psycopg.Connection, kept: Iterator[Record]) -> None:
+        """Write what a spool keeps; what cannot be read there leaves a mark in the log."""
+        for records in _chunks(fill_holes(self.session, kept, self.head), MAX_BATCH):
+            self.write(connection, records)
+
     def _write(self, connection: psycopg.Connection, records: Sequence[Record]) -> None:
         if self.lost is None:
             try:
@@ -90,7 +95,7 @@ class Ledger:
         return [mark, Anomaly(-mark.seq, mark.at_us, code, kind, self.session, "", "", detail)]
 
 
-def chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
+def _chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
     """Lists of at most `size`."""
     while chunk := list(islice(records, size)):
         yield chunk
@@ -101,6 +106,6 @@ def fill_holes(session: str, records: Iterator[Record], head: int) -> Iterator[R
     for record in records:
         if isinstance(record, Transition):
             for seq in range(head + 1, record.seq):
-                yield batch.placeholder(session, record, batch.DAMAGED, seq)
+                yield batch.placeholder(session, record, RecordDamaged.code, seq)
             head = max(head, record.seq)
         yield record

@@ -17,7 +17,7 @@ import structlog
 from . import spool
 from .aside import Aside
 from .errors import ProverNameTaken
-from .ledger import MAX_BATCH, Ledger, chunks, fill_holes
+from .ledger import Ledger
 
 WAIT = 30.0  # seconds for the lease of a predecessor that may be alive to run out
 
@@ -116,8 +116,7 @@ def _recover_file(connection: psycopg.Connection, path: Path, session: str) -> N
     ledger = Ledger(session, aside)
     ledger.reconnect(connection)
     content = spool.read(path, aside.keep_line)
-    for records in chunks(fill_holes(session, content.records, ledger.head), MAX_BATCH):
-        ledger.write(connection, records)
+    ledger.replay(connection, content.records)
     if aside.flush():
         log.warning("spool recovered", session=session, late=ledger.late, damaged=content.damaged, file=str(path))
         path.unlink()

@@ -85,10 +85,7 @@ class Spool:
             fcntl.flock(self._file, fcntl.LOCK_EX)  # says that its session lives
             data = _line(["session", self.session]) + data
             _sync_folder(self.path.parent)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._file, view) :]
-        os.fsync(self._file)
+        write_through(self._file, data)
         self._size += len(data)
 
     def _undo(self) -> None:
@@ -96,6 +93,14 @@ class Spool:
             os.ftruncate(self._file, self._size)
             if self.empty:  # not even the first line is there
                 self.close()
+
+
+def write_through(file: int, data: bytes) -> None:
+    """Write all of it; when this returns it is on the disk. What an OSError leaves is the caller's business."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+    os.fsync(file)
 
 
 def prepare(folder: Path) -> None:
@@ -121,22 +126,26 @@ OnDamage = Callable[[bytes, object, Exception], None]
 def read(path: Path, on_damage: OnDamage | None = None) -> Content:
     """Open a file left by any session. Nothing in it is trusted: `session` is None when it does not begin as one."""
     file = open(path, "rb")  # closed by the generator
-    first = _parse(file.readline(MAX_LINE))
-    match first:
-        case ["session", str(session)]:
-            content = Content(session, iter(()))
-            content.records = _records(file, content, on_damage)
-            return content
-    file.close()
-    return Content(None, iter(()), damaged=1)
+    session = _owner(file)
+    if session is None:
+        file.close()
+        return Content(None, iter(()), damaged=1)
+    content = Content(session, iter(()))
+    content.records = _records(file, content, on_damage)
+    return content
 
 
 def owner(path: Path) -> str | None:
     """Whose spool a file says it is; None when it is no spool."""
     with open(path, "rb") as file:
-        match _parse(file.readline(MAX_LINE)):
-            case ["session", str(session)]:
-                return session
+        return _owner(file)
+
+
+def _owner(file: BinaryIO) -> str | None:
+    """Reads the first line."""
+    match _parse(file.readline(MAX_LINE)):
+        case ["session", str(session)]:
+            return session
     return None
 
 

@@ -21,7 +21,7 @@ from prover.states import Refused, Transition
 from .aside import Aside, is_refusal
 from .connection import connect, is_away, is_full
 from .errors import SessionLost, SpoolFull
-from .ledger import MAX_BATCH, Ledger, chunks, fill_holes
+from .ledger import MAX_BATCH, Ledger
 from .records import Anomaly, Record
 from .spool import Spool
 
@@ -144,7 +144,7 @@ class Writer:
                 self._ledger.write(self._connection, self._pending)
                 self._pending = []
             self._set_trouble(None)
-            self._set_spool_full(None if self._aside.flush() else SpoolFull(str(self._aside.path)))
+            self._flush_aside()
         except psycopg.Error as error:
             if not is_away(error) and not self._connection.broken:
                 raise
@@ -166,7 +166,7 @@ class Writer:
         except SpoolFull as error:
             self._set_spool_full(error)
         else:
-            self._set_spool_full(None if self._aside.flush() else SpoolFull(str(self._aside.path)))
+            self._flush_aside()
 
     def _append(self, records: list[Record]) -> None:
         """Spool records; one that has no form there is set aside."""
@@ -196,6 +196,10 @@ class Writer:
         elif not had and self._has_room:
             log.info("journal's spool has room again", folder=str(self._spool.path.parent))
 
+    def _flush_aside(self) -> None:
+        """What is set aside must be on the disk too before anything new is claimed."""
+        self._set_spool_full(None if self._aside.flush() else SpoolFull(str(self._aside.path)))
+
     def _set_spool_full(self, error: SpoolFull | None) -> None:
         if error is not None and not self._spool_full:
             log.error("journal's spool is full", error=str(error), session=self.session, waiting=self.waiting)
@@ -204,9 +208,7 @@ class Writer:
     def _replay(self, connection: psycopg.Connection) -> None:
         if self._spool.empty:
             return
-        kept = fill_holes(self.session, self._spool.read(self._aside.keep_line), self._ledger.head)
-        for records in chunks(kept, MAX_BATCH):
-            self._ledger.write(connection, records)
+        self._ledger.replay(connection, self._spool.read(self._aside.keep_line))
         self._spool.clear()
         log.info("journal replayed its spool", session=self.session, head=self._ledger.head)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 
 from ..circuits.synthesis import Assignment, Circuit
-from ..errors import describe
 from ..filecoin.errors import InvalidRequest
 from ..filecoin.partitions import Partition, partitions
 from ..filecoin.request import parse_message
@@ -22,9 +20,9 @@ from ..groth16.making import wait_until_made
 from ..groth16.prover import Pending, ProvingKey, start
 from ..groth16.store import KeyStore
 from ..groth16.verifier import PreparedKey
-from ..states import Holding, JsonObject
+from ..states import Holding
 from .devices import Device
-from .kinds import DeviceFailed, ProofRefused, Report
+from .kinds import DeviceFailed, ProofRefused, Report, phase
 from .local_keys import make_local_key
 from .single_flight import SingleFlight
 from .tables import make_later
@@ -118,7 +116,7 @@ class FilecoinKind:
         return self._circuits.get(shape, lambda: self._load_circuit(shape, report))
 
     def _load_circuit(self, shape: CircuitShape, report: Report) -> Circuit:
-        with _phase(
+        with phase(
             report, f"program:{shape.cache_name}", Holding.COMPILING, {"name": f"{shape.label} synthesis"}
         ) as say:
             circuit = Circuit.load(shape, self._settings.circuit_cache)
@@ -140,10 +138,10 @@ class FilecoinKind:
             "device": device.ordinal,
             "local": self._settings.keys.find(shape.key_name).local,
         }
-        with _phase(report, f"key:{place}", Holding.LOADING, detail) as say:
+        with phase(report, f"key:{place}", Holding.LOADING, detail) as say:
             key = self._shared_key(shape, circuit).on(device.handle)
             say({"bytes": key.nbytes})
-        with _phase(report, f"program:{place}", Holding.COMPILING, {"name": shape.label, "device": device.ordinal}):
+        with phase(report, f"program:{place}", Holding.COMPILING, {"name": shape.label, "device": device.ordinal}):
             key.warm_up()
         if self._settings.table_bytes:
             self._tabulating.get(shape.key_name, lambda: self._make_tables(shape, key, report))
@@ -177,20 +175,6 @@ class FilecoinKind:
     def _verifier(self, shape: CircuitShape) -> PreparedKey:
         name = shape.key_name
         return self._verifying.get(name, lambda: PreparedKey(self._settings.keys.verifying_key(name)))
-
-
-@contextmanager
-def _phase(report: Report, name: str, state: Holding, detail: JsonObject) -> Iterator[Callable[[JsonObject], None]]:
-    """A phase that is seen: it begins with `state` and ends ready, with what was said, or failed."""
-    said: dict[str, object] = {}
-    report(name, state, detail)
-    try:
-        yield said.update
-    except BaseException as error:
-        code, text = describe(error)
-        report(name, Holding.FAILED, {**detail, "error": text}, reason=code)
-        raise
-    report(name, Holding.READY, {**detail, **said})
 
 
 def _never() -> ProvingKey:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from ..errors import CuzkError
+from ..errors import CuzkError, describe
 from ..states import Holding, JsonObject
 from .devices import Device
 
@@ -33,6 +34,20 @@ class Report(Protocol):
 
     def __call__(self, name: str, state: Holding, detail: JsonObject, *, reason: str | None = None) -> object:
         """`name` is key:NAME or program:NAME; detail: name, bytes, progress, device."""
+
+
+@contextmanager
+def phase(report: Report, name: str, state: Holding, detail: JsonObject) -> Iterator[Callable[[JsonObject], None]]:
+    """A phase that is seen: it begins with `state` and ends ready, with what was said, or failed."""
+    said: dict[str, object] = {}
+    report(name, state, detail)
+    try:
+        yield said.update
+    except BaseException as error:
+        code, text = describe(error)
+        report(name, Holding.FAILED, {**detail, "error": text}, reason=code)
+        raise
+    report(name, Holding.READY, {**detail, **said})
 
 
 class Kind(Protocol[Work, Synthesized, Pending]):

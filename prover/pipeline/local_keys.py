@@ -17,7 +17,7 @@ from ..filecoin.shapes import CircuitShape
 from ..groth16.store import KeyStore
 from ..stack.processes import spawn
 from ..states import Holding
-from .kinds import Report
+from .kinds import Report, phase
 
 _PERCENT = re.compile(rb"(\d+)%")
 
@@ -36,16 +36,13 @@ def make_local_key(keys: KeyStore, shape: CircuitShape, report: Report) -> None:
     """
     name = f"key:{shape.key_name}@setup"
     detail: dict[str, object] = {"name": f"{shape.label}, local keys being made", "local": True}
-    report(name, Holding.LOADING, detail)
     words = ["keys", "setup", str(shape.kind), "--size", shape.sector.name, "--out", str(keys.directory)]
     command = [sys.executable, "-m", "prover", *words]
-    status, said = _run(command, lambda share: report(name, Holding.LOADING, {**detail, "progress": share}))
-    if status:
-        error = KeyNotMade(f"{shape.label}: {said or f'exit status {status}'}")
-        report(name, Holding.FAILED, {**detail, "error": str(error)}, reason=error.code)
-        raise error
-    ready = {"name": f"{shape.label}, local keys made", "bytes": keys.find(shape.key_name).size}
-    report(name, Holding.READY, {**detail, **ready})
+    with phase(report, name, Holding.LOADING, detail) as say:
+        status, said = _run(command, lambda share: report(name, Holding.LOADING, {**detail, "progress": share}))
+        if status:
+            raise KeyNotMade(f"{shape.label}: {said or f'exit status {status}'}")
+        say({"name": f"{shape.label}, local keys made", "bytes": keys.find(shape.key_name).size})
 
 
 def _run(command: Sequence[str], progress: Callable[[float], object]) -> tuple[int, str]:

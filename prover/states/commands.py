@@ -1,7 +1,7 @@
 """What people may ask of a prover: the one list of actions, and from which wish each makes sense.
 
-Engine, admin and live page read it here; `request_command` (cuzk_web/fleet/sql/commands.sql) has the same words, and a
-test compares them.
+Engine and admin read it here; `request_command` (cuzk_web/fleet/sql/commands.sql) has the same words, and a test
+compares them. The live page's cards offer the common ones (static/js/commands.js).
 """
 
 from __future__ import annotations
