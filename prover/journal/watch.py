@@ -24,8 +24,12 @@ CLOCK_EVERY = 30.0  # seconds between looks at the database's clock
 
 log = structlog.get_logger(__name__)
 
-_COMMANDS = """SELECT id::text, action, target, requested_by_name, to_us(state_at), arguments FROM command
-    WHERE prover = %s AND state IN ('pending', 'taken') ORDER BY requested_at"""
+#: those for its workers; a wish to cancel is for the session that holds the job, whichever prover had it before
+_COMMANDS = """SELECT c.id::text, c.action, c.target, c.requested_by_name, to_us(c.state_at), c.arguments FROM command c
+    LEFT JOIN job j ON j.id = CASE c.action WHEN 'cancel' THEN c.target::uuid END
+    WHERE c.state IN ('pending', 'taken')
+        AND CASE c.action WHEN 'cancel' THEN j.session_id = %(session)s ELSE c.prover = %(prover)s END
+    ORDER BY c.requested_at"""
 #: proofs of jobs that this session holds, brought by others
 _RESULTS = """SELECT p.job_id::text, p.partition, p.proof FROM job j JOIN proof p ON p.job_id = j.id
     WHERE j.session_id = %(session)s AND j.ended_at IS NULL AND p.session_id <> %(session)s"""
@@ -107,7 +111,7 @@ class Watch:
             self._control.wake()
 
     def _hand_over_commands(self, connection: psycopg.Connection) -> None:
-        rows = connection.execute(_COMMANDS, [self._prover]).fetchall()
+        rows = connection.execute(_COMMANDS, {"session": self._session, "prover": self._prover}).fetchall()
         for command_id, *fields in rows:
             if command_id not in self._handed:
                 self._handed.add(command_id)

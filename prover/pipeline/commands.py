@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import threading
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 
 from ..errors import CommandRefused, CuzkError
-from ..states import WISHES, Action, Command, action_refusal
+from ..states import JOB_ENDS, WISHES, Action, Command, Entity, action_refusal
 from .jobs import JobBook
 from .sources import EngineCommand
 from .tracker import StatusTracker
@@ -37,15 +38,41 @@ class Commands:
         self._book = book
         self._workers = workers
         self._changed = changed
+        self._lock = threading.Lock()
         self._seen: OrderedDict[str, None] = OrderedDict()
+        self._early: defaultdict[str, list[EngineCommand]] = defaultdict(list)  # by job: claimed, but not here yet
 
     def execute(self, command: EngineCommand) -> None:
-        """Do it and answer; what was executed already is left alone."""
-        if command.id in self._seen:
-            return
-        self._seen[command.id] = None
-        if len(self._seen) > _REMEMBERED:
-            self._seen.popitem(last=False)
+        """Do it and answer; what was executed already is left alone.
+
+        A wish to cancel a job that is not here, and has not ended here, waits until the job is: it was claimed a moment
+        ago. When it was given back instead, the database executes the wish, so it gets no answer here.
+        """
+        with self._lock:
+            if command.id in self._seen:
+                return
+            if command.action == Action.CANCEL and not self._is_known(command.target):
+                self._early[command.target].append(command)
+                return
+            self._seen[command.id] = None
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+        self._answer(command)
+
+    def admitted(self, job: str) -> None:
+        """The job is in the book now, or has failed at once: execute what was wished of it before."""
+        with self._lock:
+            early = self._early.pop(job, [])
+        for command in early:
+            self.execute(command)
+
+    def _is_known(self, job: str) -> bool:
+        return self._book.has(job) or self._has_ended(job)
+
+    def _has_ended(self, job: str) -> bool:
+        return self._tracker.read(lambda state: state.get(Entity.JOB, job).state) in JOB_ENDS
+
+    def _answer(self, command: EngineCommand) -> None:
         if not self._tracker.command(command, Command.TAKEN):
             return
         try:
@@ -53,9 +80,11 @@ class Commands:
         except CuzkError as error:
             self._tracker.command(command, Command.REFUSED, str(error))
         else:
-            self._tracker.command(command, Command.DONE, outcome)
+            if outcome is not None:
+                self._tracker.command(command, Command.DONE, outcome)
 
-    def _outcome(self, command: EngineCommand) -> str:
+    def _outcome(self, command: EngineCommand) -> str | None:
+        """None: it is not this session's to execute any more."""
         if command.action == Action.CANCEL:
             return self._cancel(command)
         if command.action not in _OUTCOMES:
@@ -80,7 +109,9 @@ class Commands:
         self._changed()
         return _OUTCOMES[command.action]
 
-    def _cancel(self, command: EngineCommand) -> str:
-        if not self._book.cancel(command.target, by=command.by):
-            raise CommandRefused(f"no such job is open here: {command.target!r}", field="target")
-        return "cancelled: what is on a device runs out and is dropped"
+    def _cancel(self, command: EngineCommand) -> str | None:
+        if self._book.cancel(command.target, by=command.by):
+            return "cancelled: what is on a device runs out and is dropped"
+        if self._has_ended(command.target):
+            raise CommandRefused("it had ended before", field="target")
+        return None

@@ -209,6 +209,7 @@ class Engine:
             claimed = list(self._source.claim(1, min_priority=1 - best.urgency))
         for job in claimed:
             run = self.book.admit(job)
+            self._commands.admitted(job.info.id)
             if run is not None:
                 self._loaders.submit(partial(self.book.load, run))
         self.tracker.set_queue_depth(self._source.depth())

@@ -116,6 +116,8 @@ class JobBook:
 
     def load(self, run: JobRun) -> None:
         """Parse and check the request, then queue an attempt for each partition that has no proof."""
+        if run.ended:  # cancelled, or given back, before a loader had time for it
+            return
         try:
             self._load(run)
         except BaseException as error:  # nobody looks at what a loader's thread raises
@@ -294,6 +296,11 @@ class JobBook:
             self._slots.release()
 
     # -- reading ----------------------------------------------------------------------------------------------------
+
+    def has(self, job: str) -> bool:
+        """Whether the job is here."""
+        with self._ended:
+            return job in self._runs
 
     @property
     def held(self) -> int:

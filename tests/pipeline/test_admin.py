@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from prover.pipeline.engine import Wish
+from prover.pipeline.sources import ClaimedJob
 from prover.states import WISHES, WORKER_ACTIONS, Action, Admin, Entity, action_refusal, legal, offered
-from tests.pipeline.controlled import PATIENCE_S, Died, Rig
+from tests.pipeline.controlled import PATIENCE_S, Died, Gate, Rig
 
 W0, W1 = "prover/0/0", "prover/0/1"
 
@@ -89,7 +91,6 @@ def test_commands_are_answered_once() -> None:
 def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
     with Rig() as rig:
         assert "no such worker" in (rig.command("pause", "prover/7/0") or "")
-        assert "no such job" in (rig.command("cancel", "nobody") or "")
         assert "no such action" in (rig.command("bake", W0, "cake") or "")
         assert rig.states(Entity.COMMAND, "cake") == ["taken", "refused"]
 
@@ -100,7 +101,12 @@ def test_every_action_is_executed_here(action: Action) -> None:
         wish = next(admin for admin in Admin if action is Action.CANCEL or action in offered(admin))
         if wish is not Admin.ENABLED:
             rig.tracker.set_admin(W0, wish, by="olga")
-        outcome = rig.command(action, W0)
+        if action is Action.CANCEL:
+            rig.gate("load", "a")
+            rig.submit("a")
+            rig.await_job("a", "loading")
+        outcome = rig.command(action, "a" if action is Action.CANCEL else W0)
+        rig.gate("load", "a").open()
         assert outcome is not None and "no such action" not in outcome
         if action is not Action.CANCEL:
             assert rig.state().admin(W0) == WISHES.get(action, wish)
@@ -289,3 +295,68 @@ def test_a_synthesis_is_cancelled_at_its_end() -> None:
         synthesis.open()
         rig.await_attempt("a:0:1", "cancelled")
     assert not rig.anomalies
+
+
+def claiming(rig: Rig) -> Gate:
+    """Where the next claim waits: the database says that the job is this session's, the engine has not heard of it."""
+    gate, claim = Gate(), rig.source.claim
+
+    def slowly(limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
+        jobs = claim(limit, min_priority)
+        if jobs:
+            gate.pass_through()
+        return jobs
+
+    rig.source.claim = slowly  # type: ignore[method-assign]
+    return gate
+
+
+@pytest.mark.parametrize("wishes", [1, 2])
+def test_a_job_is_cancelled_between_its_claim_and_its_admission(wishes: int) -> None:
+    with Rig() as rig:
+        claim = claiming(rig)
+        rig.submit("a", 3)
+        claim.await_arrival()
+        for n in range(wishes):
+            assert rig.command("cancel", "a", f"wish {n}") is None
+        claim.open()
+        rig.await_job("a", "cancelled")
+        rig.submit("b")
+        rig.await_job("b", "done")
+        assert rig.states(Entity.JOB, "a") == ["queued", "loading", "cancelled"]
+        assert rig.states(Entity.COMMAND, "wish 0") == ["taken", "done"]
+        assert all(rig.states(Entity.COMMAND, f"wish {n}") == ["taken", "refused"] for n in range(1, wishes))
+    assert ("load", "a", 0) not in rig.kind.order and not list(rig.state().attempts("a"))
+    assert rig.state().ended == {"controlled cancelled": 1, "controlled done": 1}
+    assert not rig.anomalies
+
+
+def test_a_wish_for_a_job_that_fails_at_its_admission_is_refused() -> None:
+    with Rig() as rig:
+        claim = claiming(rig)
+        rig.submit("a", losses=3)
+        claim.await_arrival()
+        assert rig.command("cancel", "a", "wish") is None
+        claim.open()
+        rig.await_state(Entity.COMMAND, "wish", "refused")
+    assert rig.states(Entity.JOB, "a")[-1] == "failed" and not rig.anomalies
+
+
+def test_a_wish_for_a_job_that_was_given_back_is_left_to_the_database() -> None:
+    """Refused, it would be lost, and the next session would prove the job."""
+    with Rig(workers_per_device=1) as rig:
+        loading = rig.gate("load", "a")
+        rig.submit("a")
+        loading.await_arrival()
+        rig.engine.drain(0)
+        assert rig.command("cancel", "a", "wish") is None
+        loading.open()
+    assert rig.states(Entity.JOB, "a")[-1] == "queued" and not rig.states(Entity.COMMAND, "wish")
+
+
+def test_a_wish_for_a_job_that_has_ended_is_refused() -> None:
+    with Rig() as rig:
+        rig.submit("a")
+        rig.await_job("a", "done")
+        assert rig.command("cancel", "a", "wish") == "target: it had ended before"
+        assert rig.states(Entity.COMMAND, "wish") == ["taken", "refused"]

@@ -3,8 +3,9 @@
 
 CREATE OR REPLACE FUNCTION lease_length() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT interval '12 seconds' $$;
 
--- A session's end against its will: the session first, then what it held. Its jobs go back to the queue, or fail when
--- they were worked on in more than two lost sessions. False when it had ended already.
+-- A session's end against its will: the session first, then what it held. Its jobs go back to the queue; or they are
+-- cancelled, when that was wished, or fail when they were worked on in more than two lost sessions. False when it had
+-- ended already.
 CREATE OR REPLACE FUNCTION lose_session(p_session uuid, p_reason text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
@@ -51,8 +52,9 @@ LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
     WHERE job = p_job AND entity = 'job' AND new = 'queued' AND old <> '' AND session_id = site_session()
 $$;
 
--- A job whose session was lost: a loss counts against the job when it was worked on there, and the third one fails it;
--- so does the tenth, whatever was done.
+-- A job whose session was lost: it is cancelled when somebody wished that and the prover did not live to execute it.
+-- A loss counts against the job when it was worked on there, and the third one fails it; so does the tenth, whatever was
+-- done.
 CREATE OR REPLACE FUNCTION give_back_job(p_job uuid, p_reason text) RETURNS void
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
@@ -60,10 +62,15 @@ DECLARE
     v_at timestamptz;
     v_error text;
     v_losses integer;
+    v_by text;
 BEGIN
     SELECT * INTO STRICT v_job FROM job WHERE id = p_job FOR UPDATE;
+    v_by := cancel_wished_by(p_job);
     v_losses := v_job.losses + was_worked_on(p_job, v_job.session_id)::integer;
-    IF v_job.state IN ('queued', 'held') THEN  -- leased, but nothing was done
+    IF v_by IS NOT NULL THEN
+        UPDATE job SET losses = v_losses WHERE id = p_job;
+        PERFORM end_cancelled(p_job, v_by);
+    ELSIF v_job.state IN ('queued', 'held') THEN  -- leased, but nothing was done
         UPDATE job SET session_id = NULL WHERE id = p_job;
     ELSIF v_losses < 3 AND times_given_back(p_job) < 9 THEN
         PERFORM site_move('job', p_job::text, 'queued', p_reason, '{}', p_job);
@@ -90,6 +97,7 @@ DECLARE
     v_id uuid;
     v_count integer := 0;
 BEGIN
+    PERFORM settle_cancels();
     SELECT * INTO v_site FROM session WHERE id = site_session();
     IF NOT FOUND OR v_site.heartbeat_at IS NULL OR v_now - v_site.heartbeat_at > lease_length() / 2 THEN
         PERFORM begin_watch(v_now);
