@@ -69,11 +69,11 @@ class Field(Rns):
             below = (limb < m) | ((limb == m) & below)
         return below
 
-    def check_canonical(self, data: Bytes, name: str) -> None:
-        """Raise NonCanonical, naming the first offending row of the field `name`."""
+    def check_canonical(self, data: Bytes, name: str, first: int = 0) -> None:
+        """Raise NonCanonical, naming the first offending row of the field `name`, whose rows count from `first`."""
         good = self.canonical(data)
         if not good.all():
-            raise NonCanonical(f"not below the modulus of {self.name}", field=f"{name}[{int(np.argmin(good))}]")
+            raise NonCanonical(f"not below the modulus of {self.name}", field=f"{name}[{first + int(np.argmin(good))}]")
 
     # integers: a few constants, tests
 

@@ -10,29 +10,22 @@ summed apart, and the window is chosen for the other scalars.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import jax
 import numpy as np
 
-from prover.algebra import affine, buckets, digits, endomorphism, kernels, lanes, points, reduction, small
+from prover.algebra import buckets, digits, endomorphism, kernels, points, reduction, small
+from prover.algebra.bases import Kept, Layout, Points, Windows, kept
 from prover.algebra.buckets import Ints
 from prover.algebra.curve import Group
 from prover.algebra.digits import Digits
-from prover.algebra.endomorphism import images, part_bits, parts
-from prover.algebra.fields import FR, Bools
-from prover.algebra.kernels import in_threads
+from prover.algebra.fields import FR
 from prover.algebra.limbs import Bytes, are_bits
 from prover.algebra.points import Rows
 from prover.algebra.table import Entries, Table
 from prover.errors import InvalidInput
 
-#: a bucket costs two complete additions of the reduction, an entry one mixed addition: measured ratio
-_BUCKET_COST: Final = 2.6
-#: up to so many bases of a group their images are kept: they save buckets, of which a large sum has few for its size,
-#: and cost memory
-_MOST_IMAGES: Final = {"G1": 1 << 16, "G2": 1 << 17}
 #: digits that are sorted and added together, at most
 _ENTRIES: Final = 1 << 23
 #: as many buckets as the longest lane of the reduction takes
@@ -45,49 +38,12 @@ class ScalarCountMismatch(InvalidInput):
     code = "scalar_count_mismatch"
 
 
-@dataclass(frozen=True)
-class Windows:
-    """c bits a digit, `count` digits of a part of `length` bits, in `sets` sets of buckets over `tables` copies."""
-
-    bits: int
-    tables: int
-    length: int = digits.BITS
-
-    @property
-    def count(self) -> int:
-        return digits.window_count(self.bits, self.length)
-
-    @property
-    def sets(self) -> int:
-        return -(-self.count // self.tables)
-
-    @property
-    def copies(self) -> int:
-        """Tables that are used: ceil(count / sets) may be fewer than asked for."""
-        return -(-self.count // self.sets)
-
-    @property
-    def buckets(self) -> int:
-        """Buckets of a set: one for each size of a digit."""
-        return 1 << (self.bits - 1)
-
-    def cost(self, bases: int) -> float:
-        """Additions of an MSM, roughly."""
-        return self.count * bases + self.sets * _BUCKET_COST * self.buckets
-
-    @classmethod
-    def best(cls, bases: int, tables: int, length: int = digits.BITS) -> Windows:
-        """The window that costs least."""
-        sizes = range(4, digits.MAX_WINDOW + 1)
-        return min((cls(c, tables, length) for c in sizes), key=lambda w: w.cost(bases))
-
-
 class FixedBases:
     """Bases prepared once, for many MSMs on any device: on CPUs all devices read the same memory. Thread-safe."""
 
     def __init__(
         self,
-        data: Bytes,
+        data: Points,
         group: Group,
         *,
         tables: int = 1,
@@ -97,25 +53,30 @@ class FixedBases:
     ) -> None:
         """Bases as uncompressed bytes uint8[n, 96 or 192] (infinity allowed; on the curve and in the subgroup is the
         caller's business). Memory: tables * n rows of 256 (G1) or 512 (G2) bytes, twice (G1) or four times (G2) that
-        with `images` under the group's endomorphism: by default up to `_MOST_IMAGES` bases. Raises InvalidPoint."""
-        points.check(group, data, "bases")
-        self.group, self.size = group, len(data)
-        self._finite: Bools = ~points.infinities(data)
-        with_images = len(data) <= _MOST_IMAGES[group.name] if images is None else images
-        self._parts, length = (parts(group), part_bits(group) + 1) if with_images else (1, digits.BITS)
-        self._fixed = bool(window_bits) or tables > 1
-        best = Windows.best(self._parts * len(data), tables, length)
-        self.windows = Windows(window_bits, tables, length) if window_bits else best
-        self._rows = _copies(group, data, self.windows, with_images, threads)
+        with `images` under the group's endomorphism (`bases.Layout.of` has the defaults). Raises InvalidPoint."""
+        layout = Layout.of(group, len(data), tables=tables, window_bits=window_bits, with_images=images)
+        self._use(kept(layout, data, threads))
+
+    @classmethod
+    def of(cls, bases: Kept) -> FixedBases:
+        """From rows that are there already: in a file, say."""
+        made = cls.__new__(cls)
+        made._use(bases)
+        return made
+
+    def _use(self, bases: Kept) -> None:
+        self.layout, self._rows, self._finite = bases.layout, bases.rows, bases.finite
+        self.group, self.size, self.windows = self.layout.group, self.layout.size, self.layout.windows
+        self._parts = self.layout.parts
         self._tables: dict[jax.Device, Table] = {}
 
     @property
     def nbytes(self) -> int:
-        """Memory of the tables, on the host and on each device whose memory is its own."""
+        """Memory of the rows, on the host and on each device whose memory is its own."""
         return self._rows.nbytes
 
     def _table(self) -> Table:
-        """The tables on this thread's device."""
+        """The rows on this thread's device."""
         device = kernels.device()
         if device not in self._tables:
             self._tables[device] = Table.of_affine(self.group, self._rows)
@@ -133,7 +94,7 @@ class FixedBases:
 
     def _sum(self, scalars: Bytes, threads: int) -> small.Point:
         ones, others = self._apart(scalars)
-        w = self.windows if self._fixed else Windows.best(self._parts * len(others), 1, self.windows.length)
+        w = self.windows if self.layout.fixed else Windows.best(self._parts * len(others), 1, self.windows.length)
         chosen, rows = self._digits(scalars[others], w), self._rows_of(others, w)
         number, found = np.zeros((w.sets, w.buckets), np.int64), [np.empty((0, self.group.columns), np.float32)]
         for sets in _groups(w, chosen.size):
@@ -207,32 +168,3 @@ def _sort(chosen: Digits, rows: Ints, w: Windows, sets: slice, ones: Ints) -> tu
         sizes.append(counts[1:])
     sizes[0][0] += len(first)
     return np.concatenate(entries), np.concatenate(sizes)
-
-
-def _copies(group: Group, data: Bytes, w: Windows, with_images: bool, threads: int) -> Rows:
-    """Rows 1 + n (parts j + i) ..: part i of table j, 2^(c d j) times the bases, affine; row 0 is left for infinity."""
-    n, count = len(data), len(data) * (parts(group) if with_images else 1)
-    rows = np.empty((1 + w.copies * count, group.affine_columns), np.float32)
-    bases = points.to_rows(group, data, threads, out=rows[1 : n + 1])
-    for first in range(1, len(rows), max(count, 1)):
-        if first > 1:
-            bases = _doubled(group, bases, w.bits * w.sets, threads)
-            rows[first : first + n] = bases
-        if with_images:
-            rows[first + n : first + count] = images(group, bases, threads)
-    return rows
-
-
-def _doubled(group: Group, rows: Rows, times: int, threads: int) -> Rows:
-    """2^times * point of affine rows, affine again (rows of infinity give nonsense that no digit uses)."""
-    width = lanes.lane_count(group)
-    out = np.empty((len(rows), group.columns), np.float32)
-
-    def work(first: int) -> None:
-        part = rows[first : first + width]
-        tile = np.zeros((width, group.columns), np.float32)
-        tile[: len(part)] = lanes.affine_as_projective(part, group)
-        out[first : first + width] = np.asarray(lanes.double_times(tile, np.int32(times), group=group))[: len(part)]
-
-    in_threads(work, range(0, len(rows), width), threads)
-    return affine.normalise(group, out, threads)[0]

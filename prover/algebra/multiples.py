@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-from prover.algebra import affine, buckets, digits, small
+from prover.algebra import affine, buckets, digits, points, small
 from prover.algebra.buckets import Runs
 from prover.algebra.curve import Group
 from prover.algebra.fields import FP, FR
@@ -55,6 +55,7 @@ def _table(group: Group, bits: int, threads: int) -> Table:
         more = buckets.add_rows(group, known.reshape(-1, group.columns), last.reshape(-1, group.columns), threads)
         known = np.concatenate([known, more.reshape(known.shape)], axis=1)
     rows = np.empty((1 + windows * half, group.affine_columns), np.float32)
+    rows[0] = points.infinity_row(group)
     rows[1:] = affine.normalise(group, known.reshape(-1, group.columns), threads)[0]
     return Table.of_affine(group, rows)
 

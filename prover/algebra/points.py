@@ -21,8 +21,6 @@ Rows = npt.NDArray[np.float32]
 
 _INFINITY: Final = 0x40
 _FLAGS: Final = 0xE0
-#: points that are encoded at a time, so that a large key needs little more memory than its rows
-_CHUNK: Final = 1 << 16
 
 
 class InvalidPoint(InvalidInput):
@@ -45,28 +43,24 @@ def coordinates(group: Group, data: Bytes) -> list[Bytes]:
     return [parts[:, i, j] for i in range(2) for j in range(group.degree)]
 
 
-def check(group: Group, data: Bytes, name: str) -> None:
+def check(group: Group, data: Bytes, name: str, first: int = 0) -> None:
     """Raise InvalidPoint, or NonCanonical for a coordinate, where bytes are not the uncompressed form. The curve
-    equation and the subgroup are not checked: that is the key file's reader's choice."""
+    equation and the subgroup are not checked: that is the key file's reader's choice. The data begin at point
+    `first`."""
     if data.ndim != 2 or data.shape[1] != group.size:
         raise InvalidPoint(f"a point of {group.name} has {group.size} bytes", field=name)
     bad = (data[:, 0] & (_FLAGS ^ _INFINITY) != 0) | (infinities(data) & (data[:, 1:] != 0).any(axis=1))
     if bad.any():
-        raise InvalidPoint(
-            "flags of a compressed point, or infinity that is not zero", field=f"{name}[{int(np.argmax(bad))}]"
-        )
+        place = f"{name}[{first + int(np.argmax(bad))}]"
+        raise InvalidPoint("flags of a compressed point, or infinity that is not zero", field=place)
     for part in coordinates(group, data):
-        FP.check_canonical(part, name)
+        FP.check_canonical(part, name, first)
 
 
-def to_rows(group: Group, data: Bytes, threads: int = 1, out: Rows | None = None) -> Rows:
-    """Uncompressed bytes -> affine rows (in `out`, if given); infinity becomes (0, 1), which is what
-    `curve.add_affine` wants of it."""
-    rows = np.empty((len(data), group.affine_columns), np.float32) if out is None else out
-    for start in range(0, len(data), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        encoded = [FP.encode(coordinate, threads) for coordinate in coordinates(group, data[part])]
-        rows[part].reshape(-1, 2 * FP.k, len(encoded))[:] = np.stack(encoded, axis=1).transpose(2, 0, 1)
+def to_rows(group: Group, data: Bytes, threads: int = 1) -> Rows:
+    """Uncompressed bytes -> affine rows; infinity becomes (0, 1), which is what `curve.add_affine` wants of it."""
+    encoded = [FP.encode(coordinate, threads) for coordinate in coordinates(group, data)]
+    rows = np.ascontiguousarray(np.stack(encoded, axis=1).transpose(2, 0, 1)).reshape(len(data), group.affine_columns)
     rows[infinities(data)] = infinity_row(group)
     return rows
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from prover.algebra.curve import Group
 from prover.algebra.kernels import device, kernel, on_cpu
-from prover.algebra.points import Rows, infinity_row
+from prover.algebra.points import Rows
 from prover.algebra.scratch import scratch
 
 Entries = npt.NDArray[np.int32]
@@ -28,8 +28,7 @@ class Table:
 
     @classmethod
     def of_affine(cls, group: Group, rows: Rows) -> Table:
-        """From affine rows, row 0 of which is left for infinity."""
-        rows[0] = infinity_row(group)
+        """From affine rows, row 0 of which is infinity's."""
         return cls._placed(group, rows)
 
     @classmethod

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from prover.algebra import digits, kernels
 from prover.algebra import msm as msm_module
+from prover.algebra.bases import Windows
 from prover.algebra.buckets import LONGEST, cut
 from prover.algebra.fields import FR, NonCanonical
-from prover.algebra.msm import FixedBases, ScalarCountMismatch, Windows, msm
+from prover.algebra.msm import FixedBases, ScalarCountMismatch, msm
 from prover.reference import curve as reference
 from tests.algebra.conftest import EDGE_SCALARS, Curve
 
