@@ -29,7 +29,7 @@ unit: install
 acceptance: install ## the long ones: saturated runs, faults under load, the interoperability of every part
 	$(BIN)/python -m pytest -m acceptance --timeout=3600
 
-bench: install ## speed and memory, as ratios beside a peer where one is installed
+bench: install ## speed and memory of all four circuits (an hour), as ratios beside a peer where one is installed
 	$(BIN)/python -m bench
 
 proto: install ## generate the protobuf code again

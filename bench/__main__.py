@@ -1,21 +1,29 @@
-"""`python -m bench [NAME ...]`: the benches named, or all of them. Each is a module of this folder with a `main()`."""
+"""`python -m bench [NAME ...]`: the benches named, or all of them; `python -m bench NAME OPTION ...`: one with options.
+
+Each is a module of this folder with a `main`, which takes the options where there are any.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-#: in the order they run
-BENCHES = ("start", "proof", "engine", "journal", "live")
+#: in the order they run, with the arguments that they get when all run
+BENCHES: dict[str, list[str]] = {"start": [], "proof": ["--large"], "engine": [], "journal": [], "live": []}
+#: those that one has to name
+FURTHER = ("growth", "roofline", "gpu")
+#: those that take options
+WITH_OPTIONS = ("proof", *FURTHER)
 
 
 def main() -> None:
-    names = sys.argv[1:] or BENCHES
-    unknown = [name for name in names if name not in BENCHES]
-    if unknown:
-        sys.exit(f"no bench {', '.join(unknown)}; there are {', '.join(BENCHES)}")
-    for name in names:
-        importlib.import_module(f"bench.{name}").main()
+    given = sys.argv[1:]
+    count = next((i for i, word in enumerate(given) if word not in (*BENCHES, *FURTHER)), len(given))
+    names, arguments = given[:count], given[count:]
+    if arguments and not (len(names) == 1 and names[0] in WITH_OPTIONS):
+        sys.exit(f"no bench {arguments[0]}; there are {', '.join((*BENCHES, *FURTHER))}")
+    for name, own in [(name, arguments) for name in names] or BENCHES.items():
+        importlib.import_module(f"bench.{name}").main(*([own] if own else []))
 
 
 if __name__ == "__main__":

@@ -1,27 +1,26 @@
-"""One circuit's proofs in a process of its own, for bench/proof.py: python -m bench.prove KIND STEP OUT CACHE.
+"""One circuit's proofs in a process of its own: python -m bench.prove KIND STEP OUT CACHE [PLATFORM].
 
-STEP `setup` times a set-up (and keeps the key in OUT), `compile` loads the key and compiles, `session` then proves each
-time it reads a line. Answers are lines of JSON.
+STEP `setup` times a set-up (and keeps the key in OUT), `dump` writes the peer's input, `load` loads the key and
+compiles, `session` then does what it reads, a step a line. Answers are lines of JSON.
 """
 
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
+import jax
 
 from bench import peer
 from prover import jaxconf
-from prover.circuits.synthesis import Circuit
-from prover.filecoin.post import PostPartition, partitions
+from prover.circuits.synthesis import Circuit, Instance
+from prover.filecoin.partitions import Partition, partitions
 from prover.filecoin.request import parse_json
-from prover.filecoin.shapes import CACHE_VERSION, PostShape, ProofKind, post_shape
+from prover.filecoin.shapes import CircuitShape, ProofKind, circuit_shape
 from prover.groth16.prover import TABLE_BYTES, ProvingKey, start
 from prover.groth16.setup import setup
 from prover.groth16.store import KeyStore
@@ -32,16 +31,12 @@ REQUESTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "2k" / "requ
 SECTOR_SIZE = 2048
 
 
-def shape_of(kind: str) -> PostShape:
-    return post_shape(ProofKind(kind), SECTOR_SIZE)
-
-
-def key_name(kind: str) -> str:
-    return f"v{CACHE_VERSION}-{shape_of(kind).cache_name}"
+def shape_of(kind: str) -> CircuitShape:
+    return circuit_shape(ProofKind(kind), SECTOR_SIZE)
 
 
 def params_path(out: Path, kind: str) -> Path:
-    return KeyStore(out).path(key_name(kind), "params")
+    return KeyStore(out).path(shape_of(kind).key_name, "params")
 
 
 def dump_path(out: Path, kind: str) -> Path:
@@ -55,37 +50,55 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - began, result
 
 
-class Bench:
-    """A circuit, the partition of the sample request, and the key in OUT."""
+def of_status(field: str) -> float:
+    """VmRSS or VmHWM of this process in MiB: what is mapped of key files counts."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field + ":"))
 
-    def __init__(self, kind: str, out: Path) -> None:
-        self.kind, self.out = kind, out
-        self.circuit = Circuit.load(shape_of(kind), out)
-        self.partition: PostPartition = partitions(parse_json((REQUESTS / f"{kind}.json").read_bytes()))[0]
+
+class Bench:
+    """A circuit, an instance of it with its public inputs, and the key in OUT."""
+
+    def __init__(self, shape: CircuitShape, out: Path, device: jax.Device) -> None:
+        self.idle_mib = of_status("VmRSS")
+        self.shape, self.out, self.device = shape, out, device
         self.store = KeyStore(out)
+        self.circuit = Circuit.load(shape, out)
+        self.instance, self.public_inputs = self.made_instance()
+
+    def made_instance(self) -> tuple[Instance, tuple[int, ...]]:
+        """The first partition of the sample request."""
+        request = parse_json((REQUESTS / f"{self.shape.kind}.json").read_bytes())
+        partition: Partition = partitions(request)[0]
+        return partition.instance, partition.public_inputs
 
     def setup(self) -> dict[str, Any]:
-        """Time a set-up with fresh scalars; keep the first key, and the peer's input."""
+        """Time a set-up with fresh scalars; keep the first key."""
         cpu = time.process_time()
         seconds, parameters = timed(lambda: setup(self.circuit.matrices))
         cpu = time.process_time() - cpu
-        if not params_path(self.out, self.kind).exists():
-            self.store.add(key_name(self.kind), parameters, SECTOR_SIZE, known_scalars=False)
-        assignment = self.circuit.synthesize(self.partition.instance)
+        if not self.store.path(self.shape.key_name, "params").exists():
+            self.store.add(self.shape.key_name, parameters, self.shape.sector.size, known_scalars=False)
+        return {"setup_s": seconds, "setup_cpu_s": cpu, "setup_peak_mib": of_status("VmHWM")}
+
+    def dump(self) -> dict[str, Any]:
+        """Write the peer's input."""
+        assignment = self.circuit.synthesize(self.instance)
         arrays = {"coefs": self.circuit.matrices.coefs, "inputs": assignment.inputs, "aux": assignment.aux}
         for letter in peer.MATRICES:
             matrix = getattr(self.circuit.matrices, letter.lower())
             arrays |= {f"{letter}_indptr": matrix.indptr, f"{letter}_col": matrix.col, f"{letter}_coef": matrix.coef}
-        peer.dump(arrays, dump_path(self.out, self.kind))
-        return {"setup_s": seconds, "setup_cpu_s": cpu}
+        peer.dump(arrays, dump_path(self.out, str(self.shape.kind)))
+        return {}
 
     def load(self) -> dict[str, Any]:
         """Map the key, make it ready, compile."""
-        open_s, parameters = timed(lambda: self.store.open(key_name(self.kind)))
-        key_s, self.key = timed(lambda: ProvingKey(parameters, self.circuit.matrices))
+        open_s, parameters = timed(lambda: self.store.open(self.shape.key_name))
+        key_s, self.key = timed(lambda: ProvingKey(parameters, self.circuit.matrices, self.device))
         compile_s, _ = timed(self._compile)
         self.prepared = PreparedKey(parameters.vk)
-        return {"open_s": open_s, "key_s": key_s, "compile_s": compile_s, "tables_mib": self.key.nbytes / 2**20}
+        size = {"constraints": self.circuit.matrices.num_constraints, "rows": self.circuit.matrices.num_rows}
+        return {"open_s": open_s, "key_s": key_s, "compile_s": compile_s, "tables_mib": self.key.nbytes / 2**20} | size
 
     def _compile(self) -> None:
         self.circuit.compile()
@@ -95,11 +108,11 @@ class Bench:
         """One whole proof, verified."""
         parts: dict[str, float] = {}
         cpu = time.process_time()
-        parts["synthesis"], assignment = timed(lambda: self.circuit.synthesize(self.partition.instance, 2))
+        parts["synthesis"], assignment = timed(lambda: self.circuit.synthesize(self.instance, 2))
         parts["device"], pending = timed(lambda: start(self.key, assignment, timer=stages(parts)))
         parts["tail"], proof = timed(pending.finish)
         cpu = time.process_time() - cpu
-        verify_s, good = timed(lambda: self.prepared.verify(self.partition.public_inputs, proof))
+        verify_s, good = timed(lambda: self.prepared.verify(self.public_inputs, proof))
         if not good:
             raise RuntimeError("the proof is wrong")
         whole = parts["synthesis"] + parts["device"] + parts["tail"]
@@ -111,8 +124,11 @@ class Bench:
         return {"tabulate_s": seconds, "tables_mib": self.key.nbytes / 2**20}
 
     def memory(self) -> dict[str, Any]:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return {"rss_mib": psutil.Process().memory_info().rss / 2**20, "peak_rss_mib": peak}
+        """Of the process, and of the device where that has memory of its own (CPU devices have none), in MiB."""
+        found = {"idle_mib": self.idle_mib, "rss_mib": of_status("VmRSS"), "peak_mib": of_status("VmHWM")}
+        stats = self.device.memory_stats() or {}
+        peak = stats.get("peak_bytes_in_use")
+        return found | ({} if peak is None else {"device_peak_mib": peak / 2**20})
 
 
 def stages(parts: dict[str, float]) -> Callable[[str, int, int], None]:
@@ -122,16 +138,19 @@ def stages(parts: dict[str, float]) -> Callable[[str, int, int], None]:
     return add
 
 
+def answer(bench: Bench, step: str) -> None:
+    """Do one step, or those that standard input names."""
+    known = ("setup", "dump", "load", "prove", "tabulate", "memory")
+    for name in (line.strip() for line in sys.stdin) if step == "session" else [step]:
+        if name not in known:
+            sys.exit(f"no step {name!r}; there are {', '.join(known)}")
+        print(json.dumps(getattr(bench, name)()), flush=True)
+
+
 def main() -> None:
-    kind, step, out, cache = sys.argv[1:5]
-    jaxconf.configure("cpu", cache_dir=cache)
-    bench = Bench(kind, Path(out))
-    if step == "session":
-        answers = {"load": bench.load, "prove": bench.prove, "tabulate": bench.tabulate, "memory": bench.memory}
-        for line in sys.stdin:
-            print(json.dumps(answers[line.strip()]()), flush=True)
-    else:
-        print(json.dumps(bench.setup() if step == "setup" else bench.load()))
+    kind, step, out, cache, *platform = sys.argv[1:]
+    device = jaxconf.configure(*(platform or ["cpu"]), cache_dir=cache)[0]
+    answer(Bench(shape_of(kind), Path(out), device), step)
 
 
 if __name__ == "__main__":

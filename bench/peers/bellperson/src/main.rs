@@ -97,6 +97,13 @@ fn seconds<T>(work: impl FnOnce() -> T) -> (f64, T) {
     (start.elapsed().as_secs_f64(), value)
 }
 
+/// The most memory that this process ever had resident, in MiB; the mapped key and the recorded circuit count.
+fn peak_mib() -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+}
+
 fn main() {
     let arguments: Vec<String> = env::args().collect();
     let circuit = Recorded::read(&fs::read(&arguments[1]).expect("CIRCUIT"));
@@ -119,5 +126,6 @@ fn main() {
         generate_random_parameters::<Bls12, _, _>(circuit.clone(), &mut rand::thread_rng()).unwrap();
         start.elapsed().as_secs_f64()
     });
-    println!("{}", serde_json::json!({"prove_s": prove, "verify_s": verify, "setup_s": setup}));
+    let found = serde_json::json!({"prove_s": prove, "verify_s": verify, "setup_s": setup, "peak_mib": peak_mib()});
+    println!("{found}");
 }
