@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
+from .faults import DatabaseFault, fault
+
 LONGEST = 2000  # characters of a message that came from the outside
-AWAY = (OperationalError, InterfaceError)  # how Django says that the database cannot be reached or does not answer
 
 
 @requires_csrf_token
@@ -39,9 +39,20 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500, or 503 when it was the database. Touches neither the database nor the account: either may be what failed."""
-    status = 503 if isinstance(sys.exception(), AWAY) else 500
-    return HttpResponse(render_to_string(f"errors/{status}.html"), status=status)
+    """500, or what `faults` says of the database. Touches neither it nor the account: they may have failed."""
+    if (found := fault(sys.exception())) is None:
+        return HttpResponse(render_to_string("errors/500.html"), status=500)
+    answer = _database(request, found)
+    if found.again_s is not None:
+        answer["Retry-After"] = str(found.again_s)
+    return answer
+
+
+def _database(request: HttpRequest, found: DatabaseFault) -> HttpResponse:
+    """A page, or JSON for who asks for it, as the buttons of the live page do."""
+    if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
+        return JsonResponse({"code": found.code, "message": found.message}, status=found.status)
+    return HttpResponse(render_to_string("errors/database.html", {"fault": found}), status=found.status)
 
 
 def page(request: HttpRequest, status: int, text: str) -> HttpResponse:

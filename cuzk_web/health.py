@@ -13,6 +13,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
+from cuzk_web.faults import fault
 from cuzk_web.live.hub import running
 from cuzk_web.live.source import connect
 
@@ -57,7 +58,8 @@ async def _database() -> list[str]:
     if not done:
         return [f"database: no answer within {ANSWER_S:.0f} s"]
     if isinstance(error := looking.exception(), psycopg.Error):
-        return [f"database: {type(error).__name__}"]
+        found = fault(error)
+        return [f"database: {found.code if found else type(error).__name__}"]
     unapplied = looking.result()
     return [f"migrations not applied: {', '.join(unapplied)}"] if unapplied else []
 

@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
+from cuzk_web.faults import made_again
 from prover.errors import CommandRefused, CuzkError
 from prover.states import JOB_ENDS, WORKER_ACTIONS, Action, Lifecycle, action_refusal
 from prover.states import Command as CommandState
@@ -58,6 +59,7 @@ class Asked:
     created: bool
 
 
+@made_again
 def ask(user: User, worker_id: str, action: str) -> Asked:
     """Ask for an action (one of ACTIONS). Raises UnknownWorker, CommandRefused."""
     if "\0" in worker_id:  # the database keeps none
@@ -75,6 +77,7 @@ def ask(user: User, worker_id: str, action: str) -> Asked:
     return Asked(made, created=True)
 
 
+@made_again
 def cancel(user: User, job_id: uuid.UUID) -> Cancelled:
     """Cancel a job: at once, or by its prover, which drops what runs at the next end of a step. Twice is as once.
 

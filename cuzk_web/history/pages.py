@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
-from psycopg.errors import QueryCanceled
 
+from cuzk_web.faults import DatabaseTimeout, fault
 from cuzk_web.fleet.models import Job
 from prover.errors import CuzkError
 
@@ -86,7 +86,7 @@ def _limited() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = {SEARCH_LIMIT_MS}")
             yield
-    except OperationalError as error:
-        if isinstance(error.__cause__, QueryCanceled):
+    except DatabaseError as error:
+        if isinstance(fault(error), DatabaseTimeout):
             raise SearchTooSlow from error
         raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db import connection, transaction
 
+from cuzk_web.faults import made_again
 from prover.errors import RequestConflict
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 from prover.filecoin.request import ProofRequest, parse_either, parse_message
@@ -48,7 +49,11 @@ def parse(data: bytes, request_id: str | None = None) -> ProofRequest:
 
 def admit(data: bytes, by: Submitter, request_id: str | None = None) -> Admitted:
     """Make the job of a request, or find the one that exists. Raises InvalidInput, RequestConflict, QuotaExceeded."""
-    request = parse(data, request_id)
+    return _admitted(parse(data, request_id), by)
+
+
+@made_again
+def _admitted(request: ProofRequest, by: Submitter) -> Admitted:
     with transaction.atomic():
         outcome, job, number, digest = _submit(request, by.name)
         if outcome == "conflict":

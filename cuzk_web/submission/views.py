@@ -16,6 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from cuzk_web.accounts.roles import MAY_SUBMIT, allowed
+from cuzk_web.faults import causes
 from prover.errors import CuzkError, RequestConflict
 
 from . import quota
@@ -26,12 +27,13 @@ from .intake import Admitted, Submitter, admit
 from .samples import SAMPLES
 
 IN_PROCESS = 1 << 20  # bytes: up to here a request is read by the web process itself
-_STATUS = {
+_STATUS: dict[str, int] = {
     "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     RequestConflict.code: HTTPStatus.CONFLICT,
     QuotaExceeded.code: HTTPStatus.TOO_MANY_REQUESTS,
     SubmissionBusy.code: HTTPStatus.SERVICE_UNAVAILABLE,
     SubmissionFailed.code: HTTPStatus.INTERNAL_SERVER_ERROR,
+    **{cause.code: cause.status for cause in causes()},
 }
 
 

@@ -57,7 +57,7 @@ def test_readyz_when_the_database_is_away(site: Database, monkeypatch: pytest.Mo
     monkeypatch.setitem(connections["default"].settings_dict, "PORT", "1")
     answer = Client().get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["reasons"] == ["database: OperationalError"]  # neither host nor user
+    assert answer.json()["reasons"] == ["database: database_unreachable"]  # neither host nor user
 
 
 @pytest.mark.postgres

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile, TemporaryUploadedFile
+from django.db import connection
 from django.test import Client
 
 from cuzk_web.fleet.models import Job
@@ -101,6 +103,26 @@ def test_names_that_begin_with_a_dash_are_no_options_of_the_child(monkeypatch) -
     browser.post(URL, {"request": file_of(WINDOW), "request_id": "--request-id"})
     one = Job.objects.get()
     assert (one.request_id, one.submitted_by) == ("--request-id", "-o")
+
+
+@pytest.fixture
+def no_room(transactional_db: None) -> Iterator[None]:
+    """The database refuses new jobs, as it does when its disk is full."""
+    refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE disk_full; END $$"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{refuse}; CREATE TRIGGER refuse BEFORE INSERT ON job EXECUTE FUNCTION refuse()")
+        yield
+        cursor.execute("DROP TRIGGER refuse ON job; DROP FUNCTION refuse")
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_the_database_refuses_is_told_by_a_child_too(no_room: None, monkeypatch, large: bool) -> None:
+    monkeypatch.setattr(views, "IN_PROCESS", 1000 if large else 1 << 20)
+    browser = Client(raise_request_exception=False)
+    browser.force_login(person("olga"))
+    answer = browser.post(URL, {"request": file_of(WINDOW)})
+    assert (answer.status_code, "database_disk_full" in answer.content.decode()) == (507, True)
+    assert not Job.objects.exists()
 
 
 def test_a_child_that_dies_is_an_error_that_says_so(login: Login, monkeypatch) -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from django.db import Error
 
-from cuzk_web.submission.child import MEMORY_LIMIT
+from cuzk_web.faults import fault
+from cuzk_web.patience import serve_patiently
+from cuzk_web.submission.child import CPU_LIMIT, MEMORY_LIMIT
 from cuzk_web.submission.intake import Submitter, admit
 from prover.errors import CuzkError
 
@@ -29,12 +32,22 @@ class Command(BaseCommand):
         parser.add_argument("--request-id")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Errors of the request are an answer; others end the process."""
+        """Errors of the request, and of the database, are an answer; others end the process."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
+        serve_patiently()
         by = Submitter(options["user_id"], options["username"])
         try:
             made = admit(options["path"].read_bytes(), by, options["request_id"])
             answer: dict[str, Any] = {"job": str(made.job), "number": made.number, "created": made.created}
         except CuzkError as error:
-            answer = {"code": error.code, "message": error.message, "field": error.field}
+            answer = _described(error)
+        except Error as error:
+            if (found := fault(error)) is None:
+                raise
+            answer = _described(found)
         self.stdout.write(json.dumps(answer))
+
+
+def _described(error: CuzkError) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message, "field": error.field}
