@@ -1,9 +1,16 @@
 """How long the site waits for its database. One that is frozen, or behind a network that swallows all, sends no error:
 without a bound of our own, whoever asks it something waits for ever.
+
+What is bounded is silence, and the database's own work: a large request over a slow link may take as long as it moves.
 """
 
 from __future__ import annotations
 
+import fcntl
+import struct
+import termios
+import time
+from collections.abc import Generator
 from typing import Any, Final
 
 import psycopg
@@ -13,7 +20,7 @@ from psycopg.pq import TransactionStatus
 
 STATEMENT_S: Final = 12  # the database itself ends a page's statement that takes longer
 LOOK_S: Final = 0.1  # how often a wait looks at the clock
-ANSWER_S: Final = 15.0  # until there must be an answer to a statement; a submission of 128 MiB is one
+ANSWER_S: Final = 15.0  # in which something must come or go while there is no answer
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -21,14 +28,14 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Every statement has an answer within `answer_s`, or ends with NoAnswer and the connection."""
+    """A statement for which nothing comes or goes in `answer_s` ends with NoAnswer, and its connection with it."""
 
     answer_s = ANSWER_S
 
     async def wait(self, gen: Any, interval: float = LOOK_S, timeout: float | None = None) -> Any:
         """As psycopg's, but never for ever."""
         try:
-            return await super().wait(gen, interval, self.answer_s if timeout is None else timeout)
+            return await super().wait(_moving(gen, self.pgconn.socket, self.answer_s), interval, timeout)
         except psycopg.OperationalError as error:
             _give_up(self, error)
             raise
@@ -46,13 +53,42 @@ def _bound(sender: object, connection: BaseDatabaseWrapper, **_: Any) -> None:
 
     def wait(gen: Any, interval: float = LOOK_S, timeout: float | None = None) -> Any:
         try:
-            return plain(gen, interval, ANSWER_S if timeout is None else timeout)
+            return plain(_moving(gen, driver.pgconn.socket, ANSWER_S), interval, timeout)
         except psycopg.OperationalError as error:
             _give_up(driver, error)
             raise
 
     driver.wait = wait  # type: ignore[method-assign]
     driver.execute(f"SET statement_timeout = '{STATEMENT_S}s'")
+
+
+def _moving(gen: Generator[Any, Any, Any], socket: int, silence_s: float) -> Generator[Any, Any, Any]:
+    """The driver's generator; it raises NoAnswer when for `silence_s` nothing came, went, or left the kernel's buffer.
+
+    What the kernel has taken may take minutes to leave: while it gets less, the link works.
+    """
+    moved_at, before = time.monotonic(), _unsent(socket)
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            now, left = time.monotonic(), _unsent(socket)
+            if ready or left != before:
+                moved_at, before = now, left
+            elif now - moved_at > silence_s:
+                raise NoAnswer
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def _unsent(socket: int) -> int:
+    """Bytes that the kernel has taken and the other side has not; 0 where the kernel does not tell."""
+    try:
+        (count,) = struct.unpack("i", fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4)))
+    except OSError:
+        return 0
+    return int(count)
 
 
 def _give_up(connection: psycopg.Connection | psycopg.AsyncConnection, error: psycopg.OperationalError) -> None:

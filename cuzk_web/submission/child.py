@@ -25,7 +25,8 @@ from .intake import Admitted, Submitter
 
 AT_ONCE = 2
 WAIT = 20  # seconds until somebody who waits is told to come back
-TIME_LIMIT = 300  # seconds for one request
+TIME_LIMIT = 3600  # seconds for one request: most of it may be a slow link to the database
+CPU_LIMIT = 300  # seconds of work for one request
 MEMORY_LIMIT = 4 << 30  # bytes of address space
 
 _places = threading.BoundedSemaphore(AT_ONCE)

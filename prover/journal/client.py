@@ -183,7 +183,8 @@ class Client:
 
     def _row(self, query: str, values: list[Any]) -> tuple[Any, ...]:
         with self._open() as connection:
-            row: tuple[Any, ...] | None = connection.execute(query, values).fetchone()
+            # prepared: else the statement's time runs from its text on, while its values still travel
+            row: tuple[Any, ...] | None = connection.execute(query, values, prepare=True).fetchone()
         if row is None:
             raise JobUnknown(str(values[0]))
         return row
