@@ -8,8 +8,8 @@ export CUZK_SECRET_KEY ?= only-for-checks-and-tests
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
-install: ## the virtual environment with the pinned packages, and `cuzk` in .venv/bin
-	@$(PYTHON) prover/stack/install.py $(VENV) requirements.lock
+install: ## the virtual environment with the pinned packages (those of CUDA where an NVIDIA GPU is), and `cuzk` in .venv/bin
+	@$(PYTHON) prover/stack/install.py $(VENV) requirements.lock requirements-cuda.lock
 
 up: install ## Postgres, prover and web on this machine; prints the page's URL; Ctrl-C stops all of it
 	@env -u CUZK_SECRET_KEY $(BIN)/cuzk up
@@ -39,6 +39,11 @@ lock: ## pin again what pyproject.toml asks for
 	$(PYTHON) -m venv build/lock && build/lock/bin/pip install -q -e '.[dev]'
 	(echo '# Every package, pinned: what `make install` installs. Remade by `make lock` from pyproject.toml.'; \
 	 build/lock/bin/pip freeze --exclude-editable) > requirements.lock
+	build/lock/bin/pip install -q --dry-run --report build/cuda.json -e '.[cuda]'
+	(echo '# What JAX needs beside requirements.lock to compute on NVIDIA GPUs (driver 525 or newer). Remade by `make lock`.'; \
+	 $(PYTHON) -c 'import json; found = json.load(open("build/cuda.json"))["install"]; \
+	 print("\n".join(sorted("{name}=={version}".format(**one["metadata"]) for one in found \
+	 if one["metadata"]["name"] != "cuzk")))') > requirements-cuda.lock
 
 clean: ## caches and build output; keeps var/ (keys, database)
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache staticfiles

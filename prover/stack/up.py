@@ -29,6 +29,7 @@ from prover.groth16.making import making
 
 from .errors import DataFolderUnwritable, StackFailed
 from .passwords import password
+from .platforms import VARIABLE, platform
 from .postgres import EmbeddedPostgres
 from .roles import DAEMON, DATABASE, OWNER, SITE, make_database, make_roles
 from .running import ROOT, home_folder
@@ -156,8 +157,9 @@ class Stack:
         return page
 
     def start_prover(self, url: str) -> None:
-        """Start the daemon."""
-        self.prover = self._service("prover", cuzk(["daemon"]), self.environment(url), grace_s=DRAIN)
+        """Start the daemon, on a GPU where there is one."""
+        environment = self.environment(url) | {VARIABLE: platform(say)}
+        self.prover = self._service("prover", cuzk(["daemon"]), environment, grace_s=DRAIN)
         self.prover.start()
 
     def submit_sample(self, url: str) -> None:
