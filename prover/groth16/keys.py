@@ -9,6 +9,7 @@ points.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -123,7 +124,12 @@ class Parameters:
             check_points(points, group, name, progress)
 
     def digest(self) -> str:
-        """The digest of the file as parameters.json has it: the first 16 bytes of its BLAKE2b-512, in hex."""
+        """The digest of the file as parameters.json has it: the first 16 bytes of its BLAKE2b-512, in hex; made
+        once, of what was in the file then."""
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
         return digest(self.chunks())
 
     def section_digests(self) -> dict[str, str]:

@@ -20,15 +20,16 @@ import numpy as np
 
 from prover.algebra import kernels, msm
 from prover.algebra.constants import R
-from prover.algebra.curve import G1, G2, Group
+from prover.algebra.curve import G1, G2
 from prover.algebra.kernels import Residues
-from prover.algebra.msm import FixedBases
 from prover.algebra.ntt import Domain
 from prover.circuits.matrices import Matrices
 from prover.groth16 import assembly, proof
+from prover.groth16.bases import KeyBases
 from prover.groth16.errors import KeyMismatch, ScalarsInvalid
 from prover.groth16.keys import Parameters
 from prover.groth16.qap import Bytes, Wires, to_bytes
+from prover.groth16.tables import TableStore
 
 T = TypeVar("T")
 #: stage, and its start and end on the monotonic clock in nanoseconds; called from several threads
@@ -38,7 +39,6 @@ DEVICE_STAGES = ("transforms", "h", "l", "a", "b_g1")
 TAIL_STAGES = ("b_g2", "assembly")
 #: memory for tables that pays where a key is used for hundreds of proofs
 TABLE_BYTES = 1 << 29
-_GROUPS: dict[str, Group] = {"h": G1, "l": G1, "a": G1, "b_g1": G1, "b_g2": G2}
 
 
 class Assignment(Protocol):
@@ -79,16 +79,18 @@ class ProvingKey:
         device: jax.Device | None = None,
         *,
         threads: int = 2,
+        store: TableStore | None = None,
+        table_bytes: int = 0,
     ) -> None:
-        """`threads` work on one proof. Raises KeyMismatch."""
+        """`threads` work on one proof. Bases are mapped from `store`, with the tables that `table_bytes` of memory hold
+        where these are there. Raises KeyMismatch."""
         check_fits(parameters, matrices)
         self.wires = Wires.of(matrices)
         self.matrices = matrices
         self.threads = threads
         self._domain = Domain(matrices.domain.bit_length() - 1)
-        self._parameters, self._device = parameters, device
-        self._bases = {name: self._made(name, 1, threads) for name in _GROUPS}
-        self._least_bytes = self.nbytes
+        self._device = device
+        self._bases = KeyBases(parameters, matrices, self.wires, store, table_bytes, threads)
 
     def on(self, device: jax.Device) -> ProvingKey:
         """The same key for another device: they share the bases, their tables and the domain's."""
@@ -97,39 +99,18 @@ class ProvingKey:
         return other
 
     def tabulate(self, table_bytes: int, made: Callable[[float], None] | None = None, threads: int = 1) -> None:
-        """Make the tables that `table_bytes` of memory hold, while proofs go on: each section is faster from then on.
+        """Make the tables that `table_bytes` of memory hold, bases included, while proofs go on: each section is faster
+        from then on.
 
-        `made` is told 0 and then, after each section, the part of all bases that is done; what it raises ends the work.
-        Nothing is done (and told) where the memory holds no more than the bases themselves.
+        `made` is told the part of the work that is done, from 0 to 1; what it raises ends the work. Nothing is done
+        (and told) where there is nothing to make. Raises TablesNotKept.
         """
-        tables = table_bytes // self._least_bytes
-        if tables < 2:
-            return
-        say, done = made or (lambda _: None), 0
-        say(0.0)
-        sizes = {name: self._bases[name].size * _GROUPS[name].degree for name in _GROUPS}
-        for name in sorted(sizes, key=lambda name: sizes[name]):
-            self._bases[name] = self._made(name, tables, threads)
-            done += sizes[name]
-            say(done / sum(sizes.values()))
+        self._bases.tabulate(table_bytes, made, threads)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the tables, in bytes."""
-        return sum(bases.nbytes for bases in self._bases.values())
-
-    def _made(self, name: str, tables: int, threads: int) -> FixedBases:
-        vk = self._parameters.vk
-        further = {
-            "h": [],
-            "l": [vk.delta_g1],
-            "a": [vk.alpha_g1, vk.delta_g1],
-            "b_g1": [vk.beta_g1, vk.delta_g1],
-            "b_g2": [vk.beta_g2, vk.delta_g2],
-        }
-        data = _with_rows(getattr(self._parameters, name), further[name])
-        with kernels.on(kernels.host()):
-            return FixedBases(data, _GROUPS[name], tables=tables, threads=threads)
+        """Memory of bases and tables, in bytes; where there is a store, they are mapped from its files."""
+        return self._bases.nbytes
 
     def warm_up(self) -> None:
         """Compile all that a proof needs, so that it retraces nothing; almost nothing of its work is done."""

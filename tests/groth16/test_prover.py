@@ -115,7 +115,7 @@ def test_tables_are_made_while_proofs_go_on() -> None:
             proofs.append(prove(key, wires, canon("r"), canon("s")))
         tables.result()
     assert set(proofs) == {published_proofs("tiny")[1][0]}
-    assert told[0] == 0 and told[-1] == 1 and told == sorted(told) and len(told) == 6
+    assert told[0] == 0 and told[-1] == 1 and told == sorted(told) and len(set(told)) > 2
     assert before < key.nbytes <= 3 * before
 
 
