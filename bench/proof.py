@@ -87,7 +87,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         if plan.program:
             _run(plan, "dump", cache)
             found |= {"peer_setup": _peer(plan, 0)} if plan.setups else {}
-        with session(plan, cache) as ask:
+        with session(command(plan, "session", cache)) as ask:
             found |= ask("load")
             found["plain"] = [_turn(ask, plan) for _ in range(plan.proofs)]
             found |= ask("memory")
@@ -143,18 +143,19 @@ def _run(plan: Plan, step: str, cache: str) -> dict[str, Any]:
 
 
 @contextmanager
-def session(plan: Plan, cache: str) -> Iterator[Any]:
+def session(words: list[str]) -> Iterator[Any]:
     """A process that proves when it's asked, so that the peer can take turns with it."""
-    with subprocess.Popen(
-        command(plan, "session", cache), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
 
         def ask(what: str) -> dict[str, Any]:
             assert process.stdin and process.stdout
             process.stdin.write(what + "\n")
             process.stdin.flush()
-            answer: dict[str, Any] = json.loads(process.stdout.readline())
+            line = process.stdout.readline()
+            if not line:
+                sys.exit(f"{' '.join(words[2:5])} ended while it was asked to {what}: exit status {process.wait()}")
+            answer: dict[str, Any] = json.loads(line)
             return answer
 
         yield ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench import proof
+from bench import growth, proof
 from bench.asked import ASKED, NOT_MEASURED, markdown
 from prover.circuits.definitions import count
+from prover.circuits.fallback_post import sector_rows
+from prover.circuits.synthesis import Circuit
+from prover.filecoin.post import PostInstance
 from prover.filecoin.shapes import ProofKind, circuit_shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,3 +61,21 @@ def test_unknown_names_are_refused() -> None:
     assert "no bench --large" in bench("start", "--large").stderr
     refused = bench("proof", "porep")
     assert refused.returncode == 2 and "no circuit porep" in refused.stderr
+
+
+def test_circuits_that_grow_are_filled_alike_and_satisfied() -> None:
+    filled = [growth.shape_of(log2) for log2 in (15, 20)]
+    shares = [(sector_rows(s) * s.sectors + s.num_inputs) / 2**log2 for s, log2 in zip(filled, (15, 20), strict=True)]
+    assert 0.99 < min(shares) < max(shares) <= 1
+    shape = growth.shape_of(14)
+    instance = PostInstance((growth.random_sector(shape, random.Random(1)),))
+    Circuit.load(shape, None).synthesize(instance)
+
+
+def test_growth_is_told_against_the_first_size() -> None:
+    one = {"cpu_s": 1.0, "idle_mib": 100.0}
+    small = one | {"log2": 15, "constraints": 1000, "whole_s": 1.0, "peak_mib": 300.0}
+    large = one | {"log2": 16, "constraints": 2000, "whole_s": 3.0, "peak_mib": 450.0}
+    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in growth.table([small, large]).splitlines()]
+    assert cells[2][4:] == ["1000.0", "1.00", "300", "200", "307.20", "1.00"]
+    assert cells[3][4:] == ["1500.0", "1.50", "450", "350", "230.40", "0.75"]
