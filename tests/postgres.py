@@ -48,12 +48,32 @@ class Database:
             yield connection
 
 
-def migrate(url: str, *target: str) -> None:
-    """Run Django's migrations, as the stack does: in a process of their own. `target`: an app, and how far."""
+def migration(url: str, *target: str) -> subprocess.Popen[str]:
+    """A process that runs Django's migrations, as the stack does. `target`: an app, and how far."""
     env = os.environ | {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
     command = [sys.executable, "manage.py", "migrate", *target, "--verbosity", "0"]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    return subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def migrate(url: str, *target: str) -> None:
+    """Run Django's migrations to their end."""
+    with migration(url, *target) as process:
+        _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
+@contextmanager
+def migrated_to(template: Database, name: str) -> Iterator[Database]:
+    """A new database on the template's server, with the tables of `fleet` as of an earlier migration."""
+    database = Database(template.server, f"test_{secrets.token_hex(6)}")
+    with template.server.connect() as connection:
+        make_database(connection, database.name)
+    try:
+        migrate(database.url(OWNER), "fleet", name)
+        yield database
+    finally:
+        with template.server.connect() as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database.name)))
 
 
 def prepare(server: EmbeddedPostgres, name: str) -> Database:

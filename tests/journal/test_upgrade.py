@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 
-from prover.stack.roles import OWNER, make_database
+from prover.stack.roles import OWNER
 from tests.journal.helpers import submit_one
-from tests.postgres import Database, migrate
+from tests.postgres import Database, migrate, migrated_to
 
 pytestmark = pytest.mark.postgres
 
@@ -31,16 +29,10 @@ FUNCTIONS = """SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid), proa
 @pytest.fixture
 def earlier(template: Database) -> Iterator[Database]:
     """A database at the migration before those functions were made again."""
-    name = f"test_{secrets.token_hex(6)}"
-    with template.server.connect() as connection:
-        make_database(connection, name)
-    database = Database(template.server, name)
-    migrate(database.url(OWNER), "fleet", "0003")
-    with database.connect(OWNER) as owner:
-        owner.execute(EARLIER)
-    yield database
-    with template.server.connect() as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with migrated_to(template, "0003") as database:
+        with database.connect(OWNER) as owner:
+            owner.execute(EARLIER)
+        yield database
 
 
 def functions(database: Database) -> list[tuple[Any, ...]]:

@@ -1,20 +1,34 @@
-"""Indexes in the order of the history, by each of its filters; and the newest command of a worker."""
+"""Indexes in the order of the history, by each of its filters; and the newest command of a worker.
 
+Made beside running provers: nothing keeps them from writing. Outside a transaction, so it may end halfway (an index is
+then there, or invalid); it can be run again then.
+"""
+
+from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
 from django.db import migrations, models
 
 NEWEST = ["-submitted_at", "-number"]
 
 
+class AddIndexAgain(AddIndexConcurrently):
+    """Takes what stands there under the name away first: an earlier one, or what an interrupted run has left."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        schema_editor.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{self.index.name}"')
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
 class Migration(migrations.Migration):
+    atomic = False
     dependencies = [("fleet", "0006_commands")]
     operations = [
-        *(migrations.RemoveIndex("job", name) for name in ("job_number_desc", "job_kind", "job_state")),
-        migrations.AddIndex("job", models.Index(fields=NEWEST, name="job_newest")),
-        migrations.AddIndex("job", models.Index(fields=["kind", *NEWEST], name="job_kind")),
-        migrations.AddIndex("job", models.Index(fields=["state", *NEWEST], name="job_state")),
-        migrations.AddIndex("job", models.Index(fields=["kind", "state", *NEWEST], name="job_kind_state")),
-        migrations.AddIndex(
+        *(RemoveIndexConcurrently("job", name) for name in ("job_number_desc", "job_kind", "job_state")),
+        AddIndexAgain("job", models.Index(fields=NEWEST, name="job_newest")),
+        AddIndexAgain("job", models.Index(fields=["kind", *NEWEST], name="job_kind")),
+        AddIndexAgain("job", models.Index(fields=["state", *NEWEST], name="job_state")),
+        AddIndexAgain("job", models.Index(fields=["kind", "state", *NEWEST], name="job_kind_state")),
+        AddIndexAgain(
             "job", models.Index(fields=NEWEST, name="job_newest_open", condition=models.Q(ended_at=None))
         ),
-        migrations.AddIndex("command", models.Index(fields=["target", "-requested_at"], name="command_target")),
+        AddIndexAgain("command", models.Index(fields=["target", "-requested_at"], name="command_target")),
     ]
