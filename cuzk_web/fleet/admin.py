@@ -116,19 +116,9 @@ class CommandAdmin(ReadOnly):
         return label(row.target)
 
 
-#: action -> what the list of actions says
-WORDS = {
-    states.Action.PAUSE: "Pause: take nothing new",
-    states.Action.RESUME: "Resume: take work again",
-    states.Action.DRAIN: "Drain: finish what runs, take nothing new until resumed",
-    states.Action.DISABLE: "Disable: finish what runs, take nothing new until enabled",
-    states.Action.ENABLE: "Enable: take work again",
-    states.Action.RESTART: "Restart: finish what runs, then go on in a new thread",
-}
-
-
-def asks(action: str, words: str) -> Callable[..., Any]:
+def asks(action: str) -> Callable[..., Any]:
     """The admin action that asks each selected worker."""
+    words = f"{action.capitalize()}: {commands.MEANING[states.Action(action)]}"
 
     @admin.action(description=words, permissions=["command"])
     def act(model_admin: WorkerAdmin, request: HttpRequest, workers: QuerySet[Worker]) -> HttpResponse | None:
@@ -150,7 +140,7 @@ class WorkerAdmin(ReadOnly):
     list_filter = (one_of("state", states.Lifecycle), one_of("admin", states.Admin), "prover")
     search_fields = ("=id", "prover")
     ordering = ("prover", "ordinal", "sub_id")
-    actions = [asks(action, WORDS[states.Action(action)]) for action in commands.ACTIONS]
+    actions = [asks(action) for action in commands.ACTIONS]
 
     def has_command_permission(self, request: HttpRequest) -> bool:
         """Whether the actions are offered at all."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
@@ -19,14 +20,24 @@ from django.db.models.functions import Now
 
 from cuzk_web.faults import made_again
 from prover.errors import CommandRefused, CuzkError
-from prover.states import JOB_ENDS, WORKER_ACTIONS, Action, Lifecycle, action_refusal
+from prover.states import JOB_ENDS, WORKER_ACTIONS, Action, Admin, Lifecycle, action_refusal, offered
 from prover.states import Command as CommandState
 from prover.states import Job as JobState
 
 from .models import Command, Job, Worker
 
 ACTIONS = tuple(action.value for action in WORKER_ACTIONS)
-CONFIRMED = frozenset({Action.DRAIN.value, Action.DISABLE.value})  # asked once more in the admin: they empty a machine
+CONFIRMED = frozenset({Action.DRAIN.value, Action.DISABLE.value})  # asked once more: they empty a machine
+ON_CARDS = (Action.PAUSE, Action.RESUME, Action.DRAIN, Action.ENABLE)  # the admin has what is rarely asked, too
+#: what the worker is asked to do
+MEANING = {
+    Action.PAUSE: "take nothing new",
+    Action.RESUME: "take work again",
+    Action.DRAIN: "finish what runs, take nothing new until resumed",
+    Action.DISABLE: "finish what runs, take nothing new until enabled",
+    Action.ENABLE: "take work again",
+    Action.RESTART: "finish what runs, then go on in a new thread",
+}
 OPEN = (CommandState.PENDING.value, CommandState.TAKEN.value)
 
 
@@ -57,6 +68,19 @@ class Asked:
 
     command: Command
     created: bool
+
+
+def card_actions() -> list[dict[str, Any]]:
+    """What the cards of the live page offer: the wishes that each action makes sense from, and whether to ask twice."""
+    return [
+        {
+            "action": action.value,
+            "from": [wish.value for wish in Admin if action in offered(wish)],
+            "meaning": MEANING[action],
+            "confirm": action.value in CONFIRMED,
+        }
+        for action in ON_CARDS
+    ]
 
 
 @made_again

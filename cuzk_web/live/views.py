@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.cache import never_cache
 
 from cuzk_web.accounts.roles import may_view
+from cuzk_web.fleet.commands import card_actions
 
 from .hub import Hub, hub
 
@@ -25,7 +26,7 @@ async def page(request: HttpRequest) -> HttpResponse:
     """The page with a snapshot in it."""
     await _check(request)
     ready = await _ready(hub())
-    content = {"snapshot": in_script(ready.snapshot_json()) if ready else None}
+    content = {"snapshot": in_script(ready.snapshot_json()) if ready else None, "actions": card_actions()}
     return await sync_to_async(render)(request, "live/page.html", content, status=200 if ready else 503)
 
 

@@ -1,7 +1,7 @@
 """What people may ask of a prover: the one list of actions, and from which wish each makes sense.
 
-Engine and admin read it here; `request_command` (cuzk_web/fleet/sql/commands.sql) has the same words, and a test
-compares them. The live page's cards offer the common ones (static/js/commands.js).
+Engine and web read it here, and the live page is served what its cards offer; `request_command`
+(cuzk_web/fleet/sql/commands.sql) has the same words, and a test compares them.
 """
 
 from __future__ import annotations

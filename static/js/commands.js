@@ -1,22 +1,20 @@
-// Pause, resume, drain and enable from a worker's card, for who may. The prover executes and answers; the card shows both.
+// What may be asked of a worker from its card, as the page lists it. The prover executes and answers; the card shows both.
 
 import { data, el, hide, text } from "./dom.js";
 
-const WORDS = { pause: "Pause", resume: "Resume", drain: "Drain", enable: "Enable" };
-// from every other wish: resume; the admin has what is rarely asked
-const OFFERED = { enabled: ["pause", "drain"], paused: ["resume", "drain"], disabled: ["enable"] };
 const GONE = new Set(["lost", "stopped"]);
 
-/** Whether this person may command workers (the server asks again). */
-export const allowed = () => document.getElementById("live")?.dataset.commands === "yes";
+const served = document.getElementById("actions");
+/** The actions of cards, for who may command workers (the server asks again): {action, from, meaning, confirm}. */
+const ACTIONS = served ? JSON.parse(served.textContent) : null;
 
 /** The row of buttons of a card: {node, buttons, said}. */
 export function makeActions(id) {
   const said = el("span", { class: "said", role: "status" });
-  const buttons = Object.entries(WORDS).map(([action, word]) => {
-    const button = el("button", { class: "button small", type: "button" }, word);
-    data(button, "action", action);
-    button.addEventListener("click", () => ask(id, action, said));
+  const buttons = (ACTIONS ?? []).map((one) => {
+    const button = el("button", { class: "button small", type: "button" }, word(one.action));
+    data(button, "action", one.action);
+    button.addEventListener("click", () => ask(id, one, said));
     return button;
   });
   return { node: el("div", { class: "worker-actions" }, ...buttons, said), buttons, said };
@@ -24,10 +22,9 @@ export function makeActions(id) {
 
 /** Show what makes sense now, and the command that waits for its answer. */
 export function fillActions(actions, state, id, name, wish, doing) {
-  hide(actions.node, !allowed() || GONE.has(doing));
-  const offered = OFFERED[wish] ?? ["resume"];
-  for (const button of actions.buttons) {
-    hide(button, !offered.includes(button.dataset.action));
+  hide(actions.node, ACTIONS === null || GONE.has(doing));
+  for (const [i, button] of actions.buttons.entries()) {
+    hide(button, !ACTIONS[i].from.includes(wish));
     button.setAttribute("aria-label", `${button.textContent} ${name}`);
   }
   const last = lastCommand(state, id);
@@ -46,8 +43,10 @@ function lastCommand(state, id) {
   return last;
 }
 
-async function ask(id, action, said) {
-  if (action === "drain" && !confirm(`Drain ${id}? It finishes what it holds and takes nothing new until it is resumed.`)) return;
+const word = (action) => action[0].toUpperCase() + action.slice(1);
+
+async function ask(id, { action, meaning, confirm: twice }, said) {
+  if (twice && !confirm(`${word(action)} ${id}? It will ${meaning}.`)) return;
   const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
   const path = id.split("/").map(encodeURIComponent).join("/");
   try {

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from cuzk_web.fleet import commands
 from cuzk_web.live import labels, retention
-from prover.states import Entity, Transition, fold
+from prover.states import Admin, Entity, Transition, fold, offered
 from tests.postgres import ROOT
 from tests.states import traces
 
@@ -273,3 +274,24 @@ def test_the_clock_trusts_the_fastest_frame(modules: tuple[Page, Path]) -> None:
         return [...now, clock.now(70_100)];
     }"""
     assert modules[0].evaluate(script) == [1_002_000, 1_100, 1_070_000]
+
+
+OFFERED = """async ([actions, wishes]) => {
+    document.body.innerHTML = '<script type="application/json" id="actions"></script>';
+    document.getElementById("actions").textContent = JSON.stringify(actions);
+    const m = await import("/static/js/commands.js");
+    const made = m.makeActions("a/0/0");
+    const state = {views: {command: new Map()}};
+    return wishes.map((wish) => {
+        m.fillActions(made, state, "a/0/0", "W0", wish, "idle");
+        return made.buttons.filter((button) => !button.hidden).map((button) => button.dataset.action);
+    });
+}"""
+
+
+def test_cards_offer_what_may_be_asked(modules: tuple[Page, Path]) -> None:
+    page, _ = modules
+    wishes = [wish.value for wish in Admin]
+    shown = page.evaluate(OFFERED, [commands.card_actions(), wishes])
+    expected = [[action for action in offered(wish) if action in commands.ON_CARDS] for wish in wishes]
+    assert shown == expected and sum(map(len, expected)) >= 7
