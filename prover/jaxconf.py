@@ -59,7 +59,7 @@ def devices(platform: str) -> list[jax.Device]:
     if platform not in _JAX_NAMES:
         raise PlatformUnavailable(f"unknown platform {platform!r}: use 'cpu' or 'gpu'", field="platform")
     try:
-        found = list(jax.devices(_JAX_NAMES[platform]))
+        found = list(jax.local_devices(backend=_JAX_NAMES[platform]))
     except RuntimeError as error:
         raise PlatformUnavailable(f"JAX has no {platform!r} here: {error}", field="platform") from error
     return found if platform != "cpu" else found[:-1] or found

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from prover.algebra import kernels, lanes
+from prover.algebra import lanes
 from prover.algebra.curve import Group
-from prover.algebra.kernels import in_threads, tiles
+from prover.algebra.kernels import in_threads, shares, tiles
+from prover.algebra.mesh import dealt
 from prover.algebra.points import Rows
 from prover.algebra.scratch import scratch
 from prover.algebra.table import Entries, Table
@@ -47,9 +48,10 @@ def cut(entries: Entries, sizes: Ints) -> Runs:
 
 
 def task_width(width: int, batch: int, count: int, threads: int) -> int:
-    """Lanes of one task of `count`: a full batch of tiles of `width`, or less where that would leave threads idle."""
-    own = -(-count // (width * max(threads, 1)))
-    return width * min(max(own, 1), batch)
+    """Lanes of one task of `count`: a full batch of tiles of `width` for each device, or less where that would leave
+    threads idle."""
+    own = -(-count // (width * shares() * max(threads, 1)))
+    return shares() * width * min(max(own, 1), batch)
 
 
 def add_runs(table: Table, runs: Runs, threads: int = 1) -> Rows:
@@ -59,28 +61,37 @@ def add_runs(table: Table, runs: Runs, threads: int = 1) -> Rows:
 
     def work(first: int) -> None:
         part = slice(first, first + width)
-        sums = _add_batch(table, runs.entries, runs.start[part], runs.length[part])
-        out[part] = sums[: len(out[part])]
+        out[part] = _add_batch(table, runs.entries, runs.start[part], runs.length[part])
 
     in_threads(work, range(0, len(out), width), threads)
     return out
 
 
 def _add_batch(table: Table, entries: Entries, start: Ints, length: Ints) -> Rows:
-    """The sums of up to a batch of runs, the longest first: rows float32[B * L, columns]."""
+    """The sums of up to a batch of runs, the longest first: rows float32[runs, columns]."""
     group, sizes = table.group, tiles()
-    chosen = scratch("entries", (sizes.batch, sizes.steps, lanes.lane_count(group)), np.int32)
-    state = lanes.identities(group, 1, kernels.device())
+    chosen = scratch("entries", (shares() * sizes.batch, sizes.steps, lanes.lane_count(group)), np.int32)
+    lane = dealt(len(start), shares(), sizes.batch * lanes.lane_count(group))
+    starts, lengths = (_on_lanes(values, lane) for values in (start, length))
+    state = lanes.identities(group, 1)
     rows = np.empty(0, np.float32)
     for done in range(0, int(length[0]), sizes.steps):
-        steps = _choose(chosen.host, entries, start, length, done)
+        steps = _choose(chosen.host, entries, starts, lengths, done)
         state, sums = lanes.add_steps(state, table.gather(chosen.host, steps), chosen.array(), steps, group=group)
         rows = np.asarray(sums)  # waits: the buffers of this call are written again by the next
-    return rows.reshape(-1, group.columns)
+    return rows.reshape(-1, group.columns)[lane]
+
+
+def _on_lanes(values: Ints, lane: Ints) -> Ints:
+    """Values by their lanes, up to the last lane that has one; 0 where there is none."""
+    placed = np.zeros(1 + lane.max(), np.int64)
+    placed[lane] = values
+    return placed
 
 
 def _choose(chosen: Entries, entries: Entries, start: Ints, length: Ints, done: int) -> npt.NDArray[np.int32]:
-    """Write each lane's next entries to chosen[B, S, L], 0 beyond its run; the number of steps of each tile."""
+    """Write each lane's next entries to chosen[B, S, L], 0 beyond its run; the number of steps of each tile, the first
+    lane of which has its longest run."""
     batch, steps, width = chosen.shape
     counts = np.zeros(batch, np.int32)
     for t, first in enumerate(range(0, len(start), width)):
@@ -113,7 +124,7 @@ def fold(group: Group, bucket: Ints, sums: Rows, threads: int = 1) -> Ints:
 
 def add_rows(group: Group, left: Rows, right: Rows, threads: int) -> Rows:
     """Sums of projective rows, one by one."""
-    width = lanes.lane_count(group)
+    width = shares() * lanes.lane_count(group)
     out = np.empty_like(left)
 
     def work(first: int) -> None:

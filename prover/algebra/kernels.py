@@ -1,28 +1,36 @@
 """Compiled programs of fixed shapes, the device they run on, and the tile sizes that suit it.
 
-Programs run on the device of the innermost `on(device)` of the calling thread, JAX's first device where there is none;
-`in_threads` carries it to its threads. Host memory and tile sizes follow that device, not JAX's default platform.
+Programs run at the place of the innermost `on(place)` of the calling thread, JAX's first device where there is none;
+`in_threads` carries it to its threads. Host memory and tile sizes follow that place, not JAX's default platform. A
+place is a device, or several that share the lanes of a sum (`mesh`); programs that are not cut run on the first of
+these.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import jax
 import numpy as np
 import numpy.typing as npt
+
+from prover.algebra.mesh import DeviceMesh
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 Residues = npt.NDArray[np.float32]
 """Field elements as residues, residue-major: float32[2k, n]."""
+
+
+Place: TypeAlias = jax.Device | DeviceMesh
 
 
 @dataclass(frozen=True)
@@ -46,15 +54,15 @@ _CPU_OPTIONS: Final[dict[str, bool | str]] = {
 }
 
 
-_chosen: ContextVar[jax.Device | None] = ContextVar("device", default=None)
+_chosen: ContextVar[Place | None] = ContextVar("place", default=None)
 
 
 @contextmanager
-def on(device: jax.Device | None) -> Iterator[None]:
-    """Run programs of this thread on the device, for a block; None: on JAX's first device."""
-    before = _chosen.set(device)
+def on(place: Place | None) -> Iterator[None]:
+    """Run programs of this thread there, for a block; None: on JAX's first device."""
+    before = _chosen.set(place)
     try:
-        with jax.default_device(device):
+        with jax.default_device(place.local[0] if isinstance(place, DeviceMesh) else place):
             yield
     finally:
         _chosen.reset(before)
@@ -62,16 +70,37 @@ def on(device: jax.Device | None) -> Iterator[None]:
 
 def host() -> jax.Device:
     """The CPU device for what is no device phase: synthesis, keys, tails. `jaxconf` keeps the last one from proving."""
-    return jax.devices("cpu")[-1]
+    return jax.local_devices(backend="cpu")[-1]
+
+
+def place() -> Place:
+    """Where programs of this thread run."""
+    return _chosen.get() or jax.local_devices()[0]
 
 
 def device() -> jax.Device:
-    """Where programs of this thread run."""
-    return _chosen.get() or jax.devices()[0]
+    """Where those run that are not cut."""
+    where = place()
+    return where.local[0] if isinstance(where, DeviceMesh) else where
+
+
+def shares() -> int:
+    """How many devices share the lanes of a program that is cut: its arrays have as many times the tiles."""
+    where = place()
+    return len(where.local) if isinstance(where, DeviceMesh) else 1
+
+
+def put(array: npt.NDArray[Any], *, cut: bool) -> jax.Array:
+    """The array at the place of this thread: its leading axis cut over the devices there, or whole on each."""
+    where = place()
+    if isinstance(where, DeviceMesh):
+        return where.put(array, cut=cut)
+    result: jax.Array = jax.device_put(array, where)
+    return result
 
 
 def on_cpu() -> bool:
-    """Whether that device is a CPU, whose memory is the host's."""
+    """Whether that place is a CPU, whose memory is the host's."""
     return bool(device().platform == "cpu")
 
 
@@ -84,9 +113,11 @@ class Kernel:
 
     registry: Final[list[Kernel]] = []
 
-    def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:
-        self.function, self.static = function, static
+    def __init__(self, function: Callable[..., Any], static: tuple[str, ...], cut: tuple[bool, ...]) -> None:
+        self.function, self.static, self._cut = function, static, cut
         self._traces: list[None] = []
+        self._over: dict[Any, Any] = {}
+        self._making = threading.Lock()
         functools.update_wrapper(self, function)
         Kernel.registry.append(self)
 
@@ -107,7 +138,19 @@ class Kernel:
     def jitted(self) -> Any:
         return self._for_cpu if on_cpu() else self._for_others
 
+    def _shared(self, mesh: DeviceMesh, **static: Any) -> Any:
+        """The program for the devices of a mesh."""
+        key = (mesh, *static.items())
+        with self._making:
+            if key not in self._over:
+                function = functools.partial(self._traced, **static)
+                self._over[key] = mesh.program(function, self._cut, _CPU_OPTIONS if on_cpu() else None)
+        return self._over[key]
+
     def __call__(self, *arguments: Any, **static: Any) -> Any:
+        where = place()
+        if self._cut and isinstance(where, DeviceMesh):
+            return self._shared(where, **static)(*arguments)
         return self.jitted(*arguments, **static)
 
     def compile(self, *shapes: Any, **static: Any) -> None:
@@ -119,9 +162,10 @@ class Kernel:
         return len(self._traces)
 
 
-def kernel(*static: str) -> Callable[[Callable[..., Any]], Kernel]:
-    """Decorator: make a Kernel; `static` names arguments that choose a program."""
-    return lambda function: Kernel(function, static)
+def kernel(*static: str, cut: tuple[bool, ...] = ()) -> Callable[[Callable[..., Any]], Kernel]:
+    """Decorator: make a Kernel; `static` names arguments that choose a program; `cut` says of each of the others
+    whether its leading axis is cut over the devices of a mesh. Without it one device of a mesh runs the program."""
+    return lambda function: Kernel(function, static, cut)
 
 
 def compiled_programs() -> int:
@@ -135,14 +179,14 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def in_threads(function: Callable[[T], U], items: Iterable[T], threads: int) -> list[U]:
-    """`function` of each item, in order, on `threads` threads and the caller's device. Items must not call this again
+    """`function` of each item, in order, on `threads` threads at the caller's place. Items must not call this again
     with the same pool."""
     if threads <= 1:
         return list(map(function, items))
-    place = device()
+    where = place()
 
     def placed(item: T) -> U:
-        with on(place):
+        with on(where):
             return function(item)
 
     return list(_pool(threads).map(placed, items))

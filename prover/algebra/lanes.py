@@ -20,7 +20,7 @@ from jax import lax
 from prover.algebra import curve
 from prover.algebra.curve import Group
 from prover.algebra.fields import FP
-from prover.algebra.kernels import kernel, tiles
+from prover.algebra.kernels import Place, kernel, place, put, shares, tiles
 from prover.algebra.points import Rows
 
 Counts = npt.NDArray[np.int32]
@@ -47,11 +47,15 @@ def to_rows(points: jax.Array) -> jax.Array:
 
 
 @functools.lru_cache(maxsize=16)
-def identities(group: Group, kinds: int, device: jax.Device) -> jax.Array:
-    """A batch of lanes that have added nothing yet, on the device: float64[kinds * B, kinds, 2k, 3, e, L / kinds]."""
-    shape = (kinds * tiles().batch, kinds, *group.identity.shape[:3], lane_count(group) // kinds)
-    result: jax.Array = jax.device_put(np.broadcast_to(group.identity, shape).copy(), device)
-    return result
+def _identities(group: Group, kinds: int, _place: Place) -> jax.Array:
+    shape = (shares() * kinds * tiles().batch, kinds, *group.identity.shape[:3], lane_count(group) // kinds)
+    return put(np.broadcast_to(group.identity, shape).copy(), cut=True)
+
+
+def identities(group: Group, kinds: int) -> jax.Array:
+    """A batch of lanes that have added nothing yet, at this thread's place: float64[kinds * B, kinds, 2k, 3, e,
+    L / kinds], B for each device."""
+    return _identities(group, kinds, place())
 
 
 def _batch(
@@ -75,7 +79,7 @@ def _batch_rows(state: jax.Array) -> jax.Array:
     return state.reshape(batch, kinds, -1, state.shape[-1]).transpose(0, 1, 3, 2).astype(jnp.float32)
 
 
-@kernel("group")
+@kernel("group", cut=(True, True, True, True))
 def add_steps(
     state: jax.Array, rows: jax.Array, entries: jax.Array, steps: jax.Array, group: Group
 ) -> tuple[jax.Array, jax.Array]:
@@ -95,7 +99,7 @@ def add_steps(
     return state, _batch_rows(state)
 
 
-@kernel("group")
+@kernel("group", cut=(True, True, True))
 def running_sums(state: jax.Array, rows: jax.Array, steps: jax.Array, group: Group) -> tuple[jax.Array, jax.Array]:
     """Running sums: (state, the sums as projective rows).
 
@@ -113,7 +117,7 @@ def running_sums(state: jax.Array, rows: jax.Array, steps: jax.Array, group: Gro
     return state, _batch_rows(state)
 
 
-@kernel("group")
+@kernel("group", cut=(True, True))
 def add_pairs(left: jax.Array, right: jax.Array, group: Group) -> jax.Array:
     """Sums of two tiles of projective rows [L, columns]."""
     return to_rows(curve.add(columns(left, 3, group.degree), columns(right, 3, group.degree)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import jax
 import numpy as np
 
 from prover.algebra import buckets, digits, endomorphism, kernels, points, reduction, small
@@ -68,7 +67,7 @@ class FixedBases:
         self.layout, self._rows, self._finite = bases.layout, bases.rows, bases.finite
         self.group, self.size, self.windows = self.layout.group, self.layout.size, self.layout.windows
         self._parts = self.layout.parts
-        self._tables: dict[jax.Device, Table] = {}
+        self._tables: dict[kernels.Place, Table] = {}
 
     @property
     def nbytes(self) -> int:
@@ -76,11 +75,11 @@ class FixedBases:
         return self._rows.nbytes
 
     def _table(self) -> Table:
-        """The rows on this thread's device."""
-        device = kernels.device()
-        if device not in self._tables:
-            self._tables[device] = Table.of_affine(self.group, self._rows)
-        return self._tables[device]
+        """The rows at this thread's place."""
+        place = kernels.place()
+        if place not in self._tables:
+            self._tables[place] = Table.of_affine(self.group, self._rows)
+        return self._tables[place]
 
     def msm(self, scalars: Bytes, threads: int = 1) -> Bytes:
         """sum s_i P_i for canonical scalars uint8[n, 32] -> one uncompressed point uint8[96 or 192].

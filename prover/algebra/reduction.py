@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from prover.algebra import kernels, lanes, small
+from prover.algebra import lanes, small
 from prover.algebra.buckets import Ints, task_width
 from prover.algebra.curve import Group
-from prover.algebra.kernels import in_threads, tiles
+from prover.algebra.kernels import in_threads, shares, tiles
+from prover.algebra.mesh import dealt
 from prover.algebra.points import Rows
 from prover.algebra.table import Table
 
@@ -71,29 +72,31 @@ def _run(table: Table, index: Ints, threads: int) -> tuple[Rows, Rows]:
 
     def work(first: int) -> None:
         part = index[first : first + width]
-        out[:, first : first + width] = _run_batch(table, part)[:, : len(part)]
+        out[:, first : first + width] = _run_batch(table, part)
 
     in_threads(work, range(0, len(index), width), threads)
     return out[0], out[1]
 
 
 def _run_batch(table: Table, index: Ints) -> Rows:
-    """Up to a batch of lanes: float32[2, lanes of a batch, columns]."""
+    """Up to a batch of lanes: float32[2, lanes, columns]."""
     group, sizes = table.group, tiles()
-    width, batch, items = lanes.sums_lane_count(group), 2 * sizes.batch, index.shape[1]
-    state = lanes.identities(group, 2, kernels.device())
+    width, own, items = lanes.sums_lane_count(group), 2 * sizes.batch, index.shape[1]
+    batch, lane = shares() * own, dealt(len(index), shares(), own * width)
+    state = lanes.identities(group, 2)
     rows = np.empty(0, np.float32)
     padded = np.zeros((batch * width, items), np.int32)
-    padded[: len(index)] = index[:, ::-1]
+    padded[lane] = index[:, ::-1]
+    busy = np.bincount(lane // width, minlength=batch) > 0
     entries = padded.reshape(batch, width, items).transpose(0, 2, 1)
     for done in range(0, items, sizes.steps):
         chosen = np.zeros((batch, sizes.steps, width), np.int32)
         part = entries[:, done : done + sizes.steps]
         chosen[:, : part.shape[1]] = part
-        steps = np.where(np.arange(batch) * width < len(index), part.shape[1], 0).astype(np.int32)
+        steps = np.where(busy, part.shape[1], 0).astype(np.int32)
         state, sums = lanes.running_sums(state, table.gather(chosen, steps), steps, group=group)
         rows = np.asarray(sums)  # waits: the gathered rows are overwritten by the next call
-    return rows.transpose(1, 0, 2, 3).reshape(2, -1, group.columns)
+    return rows.transpose(1, 0, 2, 3).reshape(2, -1, group.columns)[:, lane]
 
 
 def _combine(group: Group, families: list[_Family], weights: list[int]) -> list[small.Point]:

@@ -1,4 +1,4 @@
-"""Buffers that the host fills and a program reads, reused from call to call, one set a thread and device."""
+"""Buffers that the host fills and a program reads, reused from call to call, one set a thread and place."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prover.algebra import kernels
+from prover.algebra.kernels import Place
+from prover.algebra.mesh import DeviceMesh
 
 #: XLA's CPU backend reads host memory in place where it is aligned so
 _ALIGNMENT: Final = 64
@@ -21,24 +23,31 @@ class Scratch:
     """`host` is written with numpy, `array()` is what a program is given. On a CPU both are the same memory, so the
     host may write again only after the program that reads it has ended."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike, device: jax.Device) -> None:
-        self.host, self.device = _aligned(shape, np.dtype(dtype)), device
-        self._view = jax.device_put(self.host, device, may_alias=True) if device.platform == "cpu" else None
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike, place: Place) -> None:
+        self.host = _aligned(shape, np.dtype(dtype))
+        self._view = _alias(self.host, place) if kernels.on_cpu() else None
 
     def array(self) -> jax.Array:
         """What was written, on the device."""
-        result: jax.Array = self._view if self._view is not None else jax.device_put(self.host, self.device)
-        return result
+        return self._view if self._view is not None else kernels.put(self.host, cut=True)
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Scratch:
-    """This thread's buffer of that name and shape on its device; its old content is whatever was written last."""
-    device = kernels.device()
+    """This thread's buffer of that name and shape for its place, over whose devices it is cut; its old content is
+    whatever was written last."""
+    place = kernels.place()
     known: dict[Any, Scratch] = _local.__dict__.setdefault("known", {})
-    key = (name, shape, np.dtype(dtype).str, device)
+    key = (name, shape, np.dtype(dtype).str, place)
     if key not in known:
-        known[key] = Scratch(shape, dtype, device)
+        known[key] = Scratch(shape, dtype, place)
     return known[key]
+
+
+def _alias(array: npt.NDArray[Any], place: Place) -> jax.Array:
+    if isinstance(place, DeviceMesh):
+        return place.alias(array)
+    result: jax.Array = jax.device_put(array, place, may_alias=True)
+    return result
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prover.algebra.curve import Group
-from prover.algebra.kernels import device, kernel, on_cpu
+from prover.algebra.kernels import kernel, on_cpu, put
 from prover.algebra.points import Rows
 from prover.algebra.scratch import scratch
 
@@ -20,7 +20,8 @@ Entries = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows float32[1 + n, columns] of which row 0 is infinity; `on_device` where they are gathered there."""
+    """Rows float32[1 + n, columns] of which row 0 is infinity; `on_device` where they are gathered there: all of
+    them on each device of a mesh."""
 
     group: Group
     rows: Rows
@@ -39,7 +40,7 @@ class Table:
 
     @classmethod
     def _placed(cls, group: Group, rows: Rows) -> Table:
-        return cls(group, rows, None if on_cpu() else jax.device_put(rows, device()))
+        return cls(group, rows, None if on_cpu() else put(rows, cut=False))
 
     def gather(self, entries: Entries, steps: npt.NDArray[np.int32]) -> jax.Array:
         """Rows |entries| of int32[B, S, L], the first steps[t] of each tile t: float32[B, S, L, columns], the rest
@@ -62,6 +63,6 @@ def _padded(rows: Rows) -> Rows:
     return np.pad(rows, ((0, (1 << (len(rows) - 1).bit_length()) - len(rows)), (0, 0)))
 
 
-@kernel()
+@kernel(cut=(False, True))
 def _take(rows: jax.Array, entries: jax.Array) -> jax.Array:
     return rows.at[jnp.abs(entries)].get(mode="promise_in_bounds")

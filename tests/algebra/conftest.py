@@ -52,7 +52,9 @@ class Curve:
         return self._swapped(bytes(self._peer.multiexp_unchecked(bases, factors).to_xy_bytes_be()))
 
     def _swapped(self, data: bytes) -> bytes:
-        """bellman writes c1 before c0, py-arkworks c0 before c1."""
+        """bellman writes c1 before c0 and flags infinity, py-arkworks c0 before c1 and infinity as zeros."""
+        if not any(data):
+            return bytes([0x40]) + data[1:]
         if self.group is G1:
             return data
         return data[48:96] + data[:48] + data[144:] + data[96:144]
