@@ -1,12 +1,16 @@
 """Records that are refused, by the database or by the spool's form, in a file of their own: one JSON object a line.
 
-`code` and `error` say why; `record` is the record as the spool has it, or `line` what could not be read at all. Nobody
-reads it back: a person looks at it, and removes it.
+`code` and `error` say why; `record` is the record as the spool has it, or `line` what could not be read at all. A
+person looks at it, and removes it. It is read back for one thing: what is refused again, at each attempt to write the
+rest, is there already.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,11 +20,12 @@ import structlog
 
 from .errors import RecordDamaged, RecordRefused
 from .records import Record, to_json
-from .spool import write_through
+from .spool import MAX_LINE, write_through
 from .text import json_text
 
 SUFFIX = ".refused"
 MAX_TEXT = 1000  # characters of an error
+_MAX_ENTRY = 8 * MAX_LINE  # bytes; a damaged line of the spool, escaped
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +52,7 @@ class Aside:
         self._session = session
         self._waiting: list[bytes] = []
         self._blocked = False
+        self._kept: set[bytes] | None = None  # digests of what was set aside, from the file on; read when needed
 
     @property
     def empty(self) -> bool:
@@ -83,10 +89,31 @@ class Aside:
         return True
 
     def _add(self, code: str, error: BaseException, what: dict[str, Any]) -> None:
+        if self._kept is None:
+            self._kept = {_digest(entry) for entry in _entries(self.path)}
+        digest = _digest({"code": code, **what})
+        if digest in self._kept:
+            return
+        self._kept.add(digest)
         text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
         self._waiting.append(json_text({"code": code, "error": text, **what}).encode() + b"\n")
         log.error("record set aside", code=code, error=text, session=self._session, file=str(self.path))
         self.flush()
+
+
+def _digest(entry: dict[str, Any]) -> bytes:
+    """Of what was refused and by which code; the words of the error may differ from one attempt to the next."""
+    return hashlib.sha256(json_text([entry.get(key) for key in ("code", "record", "line")]).encode()).digest()
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    """What the file has; lines that are none are left out, and so is what comes after a line beyond all bounds."""
+    with suppress(OSError), path.open("rb") as file:
+        while len(line := file.readline(_MAX_ENTRY)) < _MAX_ENTRY and line:
+            with suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    yield entry
 
 
 def _append(file: int, data: bytes) -> None:

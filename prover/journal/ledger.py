@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import psycopg
@@ -38,8 +38,9 @@ class Ledger:
         self.head = row[0] if row else self.head
 
     def write(self, connection: psycopg.Connection, records: Sequence[Record]) -> None:
-        """Write records in one transaction; those of a session that has ended as facts. Raises psycopg's errors of a
-        database in trouble; what was written before is not written again."""
+        """Write records in one transaction; those of a session that has ended as facts. Moves that are missing before
+        them (damaged in the spool, be it at its end) leave marks in the log. Raises psycopg's errors of a database in
+        trouble; what was written before is not written again."""
         try:
             self._write(connection, records)
         except batch.HeadMoved as moved:
@@ -58,14 +59,15 @@ class Ledger:
             self._split(connection, records, error)
 
     def replay(self, connection: psycopg.Connection, kept: Iterator[Record]) -> None:
-        """Write what a spool keeps; what cannot be read there leaves a mark in the log."""
-        for records in _chunks(fill_holes(self.session, kept, self.head), MAX_BATCH):
+        """Write what a spool keeps."""
+        for records in _chunks(kept, MAX_BATCH):
             self.write(connection, records)
 
     def _write(self, connection: psycopg.Connection, records: Sequence[Record]) -> None:
         if self.lost is None:
             try:
-                self.head = batch.write(connection, self._mirror, self.head, records)
+                for part in _chunks(fill_holes(self.session, records, self.head), MAX_BATCH):
+                    self.head = batch.write(connection, self._mirror, self.head, part)
                 return
             except SessionLost as error:
                 self.lost = str(error)
@@ -101,8 +103,8 @@ def _chunks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
         yield chunk
 
 
-def fill_holes(session: str, records: Iterator[Record], head: int) -> Iterator[Record]:
-    """The same records, and where numbers are missing (a damaged line) marks, so that the log stays dense."""
+def fill_holes(session: str, records: Iterable[Record], head: int) -> Iterator[Record]:
+    """The same records, with marks where numbers are missing after `head` (a damaged line): the log stays dense."""
     for record in records:
         if isinstance(record, Transition):
             for seq in range(head + 1, record.seq):

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from prover.journal.aside import Aside
 from prover.journal.batch import placeholder
 from prover.journal.records import Anomaly, Delivery, Proof, Record, Sample
 from prover.journal.spool import Spool, left_behind
+from prover.journal.spool import read as spool_read
 from prover.stack.roles import OWNER
 from prover.states import Entity, Transition
 from tests.journal.helpers import PROOF, Prover, assert_fold_equals_tables, eventually, running, submit_one
@@ -182,6 +184,74 @@ def test_a_damaged_line_is_set_aside_as_it_is(database: Database, tmp_path: Path
         assert [left["code"] for left in refused(tmp_path)] == ["record_damaged"] * 2
         assert refused(tmp_path)[0]["line"] == "rubbish\n"
         assert_delivered(database, 1)
+
+
+@pytest.mark.parametrize("part", ["first", "middle", "last", "last two"])
+def test_a_damaged_line_leaves_a_mark_wherever_it_is(database: Database, tmp_path: Path, part: str) -> None:
+    """At the end too, where only what the session says afterwards shows that something is missing."""
+    submit_one(database)
+    with running(database, tmp_path) as prover:
+        (claimed,) = prover.take()
+        head = prover.tracker.snapshot().heads[prover.session]
+        held: list[Any] = []
+        writer = prover.journal._writer
+        prover.tracker._sinks = (held.append,)
+        for n in range(4):
+            assert prover.tracker.holding(f"key:{n}", "loading", {})
+        spool = Spool(tmp_path, prover.session)
+        spool.append(held)
+        spool.close()
+        lines = spool.path.read_bytes().splitlines(keepends=True)
+        damaged = {"first": [1], "middle": [2], "last": [4], "last two": [3, 4]}[part]
+        for n in damaged:
+            lines[n] = lines[n].replace(b"loading", b"l0ading")
+        spool.path.write_bytes(b"".join(lines))
+        with database.connect(OWNER) as owner:
+            writer._ledger.replay(owner, spool_read(spool.path, writer._aside.keep_line).records)
+        spool.path.unlink()
+        prover.tracker._sinks = (prover.journal.sink,)
+        prover.prove(claimed)
+        assert prover.journal.flush(20) and prover.journal.healthy
+        assert_delivered(database, 1)
+        assert [left["code"] for left in refused(tmp_path)] == ["record_damaged"] * len(damaged)
+    with database.connect(OWNER) as owner:
+        marks = owner.execute("SELECT seq FROM transition WHERE reason = 'record_damaged' ORDER BY seq").fetchall()
+    assert marks == [(head + n,) for n in damaged]
+
+
+def test_what_is_refused_again_is_set_aside_once(tmp_path: Path) -> None:
+    """A batch is tried again as long as the database is in trouble, and a spool at each start."""
+    error = ValueError("no")
+    poisons = [poison("j") for poison in POISONS.values()]
+    for _ in range(2):  # a process, and its successor
+        aside = Aside(tmp_path, "s")
+        for attempt in range(3):
+            for poison in poisons:
+                aside.keep(poison, ValueError(f"attempt {attempt}"))
+            aside.keep_line(b"rubbish\xff\n", None, error)
+            aside.keep_line(b"odd\n", ["sample", "\ud800", {}], error)
+        assert aside.empty
+    assert len(refused(tmp_path)) == len(poisons) + 2
+    Aside(tmp_path, "s").keep(Sample(5, {}), error)
+    assert len(refused(tmp_path)) == len(poisons) + 3
+
+
+def test_a_batch_that_is_tried_again_sets_aside_once(database: Database, tmp_path: Path) -> None:
+    """The poison is found, and then the database goes away before the rest is written."""
+    job = submit_one(database)
+    with running(database, tmp_path) as prover:
+        (claimed,) = prover.take()
+        with database.connect(OWNER) as owner:
+            owner.execute("ALTER TABLE counter RENAME TO elsewhere")  # which the job's end needs
+            prover.journal._writer.put(POISONS["a partition beyond the column"](job))
+            prover.prove(claimed)
+            eventually(lambda: prover.journal.trouble == "database_away")
+            before = prover.journal._writer._retry_at
+            eventually(lambda: prover.journal._writer._retry_at > before + 1)  # it was tried again
+            owner.execute("ALTER TABLE elsewhere RENAME TO counter")
+        assert prover.journal.flush(20)
+        assert_delivered(database, 1)
+        assert len(refused(tmp_path)) == 1
 
 
 def test_what_the_database_cannot_do_at_all_sets_nothing_aside(database: Database, tmp_path: Path) -> None:
