@@ -21,23 +21,17 @@ import numpy.typing as npt
 from jax import lax
 
 from prover.algebra import constants
+from prover.algebra.domains import MAX_LOG2, DomainTooLarge
 from prover.algebra.fields import FR
 from prover.algebra.kernels import Residues, in_threads, kernel, on_cpu, tiles
 from prover.algebra.limbs import Bytes
 from prover.errors import InvalidInput
 
-MAX_LOG2: Final = 24
 _K2: Final = 2 * FR.k
 #: domains up to this size keep their twiddles and factors: a few times 23 MiB, and a tenth less work
 _MOST_KEPT: Final = 18
 #: columns of a b - c at a time
 _TILE: Final = 4096
-
-
-class DomainTooLarge(InvalidInput):
-    """The evaluation domain is larger than is supported."""
-
-    code = "domain_too_large"
 
 
 class WrongLength(InvalidInput):

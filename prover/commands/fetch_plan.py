@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from prover.circuits.provable import unprovable
 from prover.errors import InvalidInput
 from prover.filecoin.published import GATEWAY, MAX_MANIFEST, Manifest, PublishedFile, parse_manifest, published
 from prover.filecoin.shapes import CircuitShape, ProofKind, circuit_shape
@@ -17,7 +18,7 @@ from prover.filecoin.shapes import CircuitShape, ProofKind, circuit_shape
 from .arguments import Parsers, add_keys, sector
 from .exits import Exit
 from .files import read_file
-from .terminal import note
+from .terminal import note, warn
 
 
 class NotPublished(InvalidInput):
@@ -38,6 +39,7 @@ class _Step:
     destination: str
     bytes: int
     state: str
+    unprovable: str | None  # why this prover can verify with the key, but not prove
 
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
@@ -66,6 +68,8 @@ def run(arguments: argparse.Namespace) -> Exit:
         return Exit.OK
     for step in steps:
         print(_text(step))
+    for reason in dict.fromkeys(step.unprovable for step in steps if step.unprovable):
+        warn(reason)
     missing = [step for step in steps if step.state != "there"]
     total = f"{sum(step.bytes for step in missing) / 2**30:.2f} GiB"
     note(f"{len(missing)} of {len(steps)} files to get, {total}; then `cuzk keys check` looks at every point once")
@@ -94,7 +98,7 @@ def _step(shape: CircuitShape, file: PublishedFile, directory: Path, gateway: st
     destination, size = directory / file.name, _size(shape, file)
     url = f"{gateway.removesuffix('/')}/{file.cid}"
     state = _state(destination, size)
-    return _Step(shape.label, file.name, file.cid, file.digest, url, str(destination), size, state)
+    return _Step(shape.label, file.name, file.cid, file.digest, url, str(destination), size, state, unprovable(shape))
 
 
 def _size(shape: CircuitShape, file: PublishedFile) -> int:

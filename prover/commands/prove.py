@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from prover.circuits.provable import refuse_unprovable
 from prover.errors import InvalidInput
 from prover.filecoin.fr import MODULUS
 from prover.filecoin.partitions import Partition, partitions
@@ -40,6 +41,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 def run(arguments: argparse.Namespace) -> Exit:
     blinding = _blinding(arguments.r, arguments.s)
     request = read_request(arguments.request)
+    refuse_unprovable(request.shape)
     checking = Progress("checking the vanilla proofs")
     work = partitions(request)
     checking.done()

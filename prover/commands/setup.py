@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prover.circuits.provable import refuse_unprovable
 from prover.errors import InvalidInput
 
 from .arguments import Parsers, add_device, add_kind, cache_directory, circuit, open_device
@@ -15,7 +16,9 @@ from .files import read_file
 from .terminal import Progress, note, warn
 
 if TYPE_CHECKING:
+    from prover.filecoin.shapes import CircuitShape
     from prover.groth16.setup import Scalars
+    from prover.groth16.store import KeyEntry, KeyStore
 
 MAX_SCALARS = 1 << 16  # bytes
 
@@ -37,14 +40,26 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Exit:
-    from prover.groth16.making import making
-    from prover.groth16.setup import setup
+    from prover.groth16.making import OTHERS_MAKE, sole_maker
     from prover.groth16.store import KeyStore
 
     shape = circuit(arguments)
+    refuse_unprovable(shape)
     store = KeyStore(arguments.out)
     store.refuse_existing(shape.key_name)
     scalars = None if arguments.scalars is None else read_scalars(arguments.scalars)
+    with sole_maker(arguments.out, shape.key_name, lambda: note(f"{OTHERS_MAKE} the key of {shape.label}: waiting")):
+        store.refuse_existing(shape.key_name)
+        entry = _make(arguments, store, shape, scalars)
+    note(f"{entry.size / 2**20:.1f} MiB, digest {entry.digest}")
+    print(entry.path)
+    return Exit.OK
+
+
+def _make(arguments: argparse.Namespace, store: KeyStore, shape: CircuitShape, scalars: Scalars | None) -> KeyEntry:
+    from prover.groth16.making import making
+    from prover.groth16.setup import setup
+
     warn("local keys: not for the chain")
     if scalars:
         warn("the scalars are known: whoever knows them can forge proofs")
@@ -55,11 +70,9 @@ def run(arguments: argparse.Namespace) -> Exit:
     progress = Progress(f"setting up {shape.label}")
     with making(arguments.out, shape.key_name):
         parameters = setup(matrices, scalars, lambda _, fraction: progress(fraction))
-        entry = store.add(shape.key_name, parameters, shape.sector.size, known_scalars=scalars is not None)
+        entry = store.add_alone(shape.key_name, parameters, shape.sector.size, known_scalars=scalars is not None)
     progress.done()
-    note(f"{entry.size / 2**20:.1f} MiB, digest {entry.digest}")
-    print(entry.path)
-    return Exit.OK
+    return entry
 
 
 def read_scalars(path: Path) -> Scalars:

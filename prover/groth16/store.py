@@ -24,6 +24,7 @@ from typing import Any
 from prover.filecoin.published import Manifest, file_digest, published
 from prover.groth16.errors import KeyExists, KeyFileDamaged, KeyNotFound, KeyWriteFailed
 from prover.groth16.keys import Parameters, VerifyingKey
+from prover.groth16.making import sole_maker
 
 LOCAL_WARNING = "local keys: not for the chain"
 UNKNOWN_WARNING = "not the published keys: not for the chain"
@@ -175,10 +176,15 @@ class KeyStore:
     def add(self, name: str, parameters: Parameters, sector_size: int, known_scalars: bool) -> KeyEntry:
         """Write a key that was made here, with its `.vk`, `.meta` and marker; then NAME.params, whole, and its record.
 
-        Raises KeyExists: a key is never overwritten. Files that a broken-off set-up left without `.params` are.
+        Raises KeyExists: a key is never overwritten. Files that a broken-off set-up left without `.params` are. Waits
+        for whoever makes the same key.
         """
+        with sole_maker(self.directory, name):
+            return self.add_alone(name, parameters, sector_size, known_scalars)
+
+    def add_alone(self, name: str, parameters: Parameters, sector_size: int, known_scalars: bool) -> KeyEntry:
+        """As `add`, for the block of a `sole_maker`."""
         self.refuse_existing(name)
-        self.directory.mkdir(parents=True, exist_ok=True)
         _write(self.path(name, "local"), [_marker(parameters, known_scalars)])
         _write(self.path(name, "vk"), [parameters.vk.to_bytes()])
         _write(self.path(name, "meta"), [json.dumps({"sector_size": sector_size}).encode()])

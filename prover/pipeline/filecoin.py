@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 
+from ..circuits.provable import refuse_unprovable
 from ..circuits.synthesis import Assignment, Circuit
 from ..filecoin.errors import InvalidRequest
 from ..filecoin.partitions import Partition, partitions
@@ -16,7 +17,7 @@ from ..filecoin.request import parse_message
 from ..filecoin.shapes import CircuitShape, ProofKind
 from ..groth16.errors import KeyNotFound, ProofMalformed
 from ..groth16.keys import Parameters
-from ..groth16.making import wait_until_made
+from ..groth16.making import is_being_made, wait_until_made
 from ..groth16.prover import Pending, ProvingKey, start
 from ..groth16.store import KeyStore
 from ..groth16.verifier import PreparedKey
@@ -58,11 +59,12 @@ class FilecoinKind:
         """The partitions, vanilla proofs fully checked; their key is there, or will be made when it is needed, or was
         waited for while somebody made it.
 
-        Raises InvalidInput, KeyNotFound.
+        Raises InvalidInput (DomainTooLarge before anything is checked), KeyNotFound.
         """
         parsed = parse_message(request)
         if parsed.kind != self.name:
             raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
+        refuse_unprovable(parsed.shape)
         works = partitions(parsed)
         wait_until_made(self._settings.keys.directory, parsed.shape.key_name)
         if not self._settings.make_missing:
@@ -148,10 +150,9 @@ class FilecoinKind:
         return key
 
     def _make_key(self, shape: CircuitShape, report: Report) -> None:
-        """Unless it is there, or somebody else makes it."""
-        keys = self._settings.keys
-        wait_until_made(keys.directory, shape.key_name)
-        if not keys.path(shape.key_name, "params").exists():
+        """Unless it is there."""
+        keys, name = self._settings.keys, shape.key_name
+        if is_being_made(keys.directory, name) or not keys.path(name, "params").exists():
             make_local_key(keys, shape, report)
 
     def _make_tables(self, shape: CircuitShape, key: ProvingKey, report: Report) -> threading.Thread:

@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 
 from ..errors import CuzkError
 from ..filecoin.shapes import CircuitShape
+from ..groth16.making import OTHERS_MAKE, is_being_made, wait_until_made
 from ..groth16.store import KeyStore
 from ..stack.processes import spawn
 from ..states import Holding
 from .kinds import Report, phase
 
+_HERE, _ELSEWHERE = "being made", "being made by another process"
 _PERCENT = re.compile(rb"(\d+)%")
 
 
@@ -32,21 +34,34 @@ class KeyNotMade(CuzkError):
 def make_local_key(keys: KeyStore, shape: CircuitShape, report: Report) -> None:
     """Make the key of `shape`, with fresh scalars that nobody keeps. Raises KeyNotMade with what the process said.
 
-    The process ends when the calling thread does.
+    When another process makes it at the same time, that is waited for, and its key is the one. The process ends when
+    the calling thread does.
     """
-    name = f"key:{shape.key_name}@setup"
-    detail: dict[str, object] = {"name": f"{shape.label}, local keys being made", "local": True}
     words = ["keys", "setup", str(shape.kind), "--size", shape.sector.name, "--out", str(keys.directory)]
     command = [sys.executable, "-m", "prover", *words]
-    with phase(report, name, Holding.LOADING, detail) as say:
-        status, said = _run(command, lambda share: report(name, Holding.LOADING, {**detail, "progress": share}))
-        if status:
-            raise KeyNotMade(f"{shape.label}: {said or f'exit status {status}'}")
-        say({"name": f"{shape.label}, local keys made", "bytes": keys.find(shape.key_name).size})
+    name, path = f"key:{shape.key_name}@setup", keys.path(shape.key_name, "params")
+
+    def detail(what: str, **more: object) -> dict[str, object]:
+        return {"name": f"{shape.label}, local keys {what}", "local": True, **more}
+
+    def tell(what: str, **more: object) -> None:
+        report(name, Holding.LOADING, detail(what, **more))
+
+    elsewhere = is_being_made(keys.directory, shape.key_name)
+    with phase(report, name, Holding.LOADING, detail(_ELSEWHERE if elsewhere else _HERE)) as say:
+        wait_until_made(keys.directory, shape.key_name)
+        if not path.exists():
+            status, said = _run(command, lambda share: tell(_HERE, progress=share), lambda: tell(_ELSEWHERE))
+            if status and not path.exists():
+                raise KeyNotMade(f"{shape.label}: {said or f'exit status {status}'}")
+        say(detail("made", bytes=keys.find(shape.key_name).size))
 
 
-def _run(command: Sequence[str], progress: Callable[[float], object]) -> tuple[int, str]:
-    """The exit status of a command, and the end of what it said. `progress` gets each new percentage in that."""
+def _run(
+    command: Sequence[str], progress: Callable[[float], object], waits: Callable[[], object] = lambda: None
+) -> tuple[int, str]:
+    """The exit status of a command, and the end of what it said. `progress` gets each new percentage in that; `waits`
+    is called when it waits for another maker."""
     said: deque[bytes] = deque(maxlen=5)
     last = b""
     reading, writing = os.pipe()
@@ -59,4 +74,6 @@ def _run(command: Sequence[str], progress: Callable[[float], object]) -> tuple[i
             if found and found[1] != last:
                 last = found[1]
                 progress(int(last) / 100)
+            elif OTHERS_MAKE.encode() in line:
+                waits()
     return process.wait(), b" ".join(said).decode(errors="replace")[-500:]

@@ -23,7 +23,7 @@ from types import FrameType
 import psycopg
 
 from prover.errors import CuzkError
-from prover.filecoin.shapes import KIB, POST_KINDS, post_shape
+from prover.filecoin.shapes import KIB, POST_KINDS, ProofKind, post_shape
 from prover.folders import unwritable
 from prover.groth16.making import making
 
@@ -136,11 +136,15 @@ class Stack:
             return False
         done = self.keys.pop(0)
         self.announced.pop(done.name).close()
-        if status:
+        if status and not self._has_key(done):  # else somebody else made it at the same time
             raise StackFailed(f"{done.name} failed:\n{done.tail()}")
         if self.keys:
             self.keys[0].start()
         return True
+
+    def _has_key(self, made: Service) -> bool:
+        name = post_shape(ProofKind(made.name.removeprefix("keys-")), 2 * KIB).key_name
+        return (self.home / "keys" / f"{name}.params").exists()
 
     def start_web(self, url: str) -> str:
         """Serve the site; returns its URL when it answers."""

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from prover.algebra import constants, ntt
+from prover.algebra.domains import MAX_LOG2, DomainTooLarge
 from prover.algebra.fields import FR
 from prover.algebra.kernels import Residues
-from prover.algebra.ntt import MAX_LOG2, Domain, DomainTooLarge, WrongLength
+from prover.algebra.ntt import Domain, WrongLength
 from prover.reference import ntt as reference
 
 

@@ -34,6 +34,7 @@ def test_the_files_of_a_circuit(tmp_path: Path, capsys: Capture) -> None:
         "destination": str(tmp_path / f"{WINDOW}.params"),
         "bytes": 11_501_496,
         "state": "missing",
+        "unprovable": None,
     }
     assert (vk["file"], vk["bytes"]) == (f"{WINDOW}.vk", 3076)
     assert list(tmp_path.iterdir()) == []
@@ -45,6 +46,16 @@ def test_all_kinds_of_a_size(tmp_path: Path, capsys: Capture) -> None:
     sizes = {str(step["file"]).rsplit(".", 1)[1] + str(step["circuit"]): step["bytes"] for step in steps}
     assert sizes["paramswinning-post 32GiB"] == 192_050_232
     assert sizes["vkwindow-post 32GiB"] == 868 + 96 * 25_840
+
+
+def test_circuits_that_cannot_be_proved_here_are_said_to_be(tmp_path: Path, capsys: Capture) -> None:
+    reasons = {str(step["circuit"]): step["unprovable"] for step in plan(capsys, "--size", "32GiB")}
+    assert {circuit for circuit, reason in reasons.items() if reason} == {
+        "porep-c2 32GiB", "snap-update 32GiB", "window-post 32GiB",
+    }  # fmt: skip
+    assert cli.main(["keys", "fetch-plan", "snap-update", "--size", "512MiB", "--keys", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert said.count("warning: snap-update 512MiB has 2^26 rows; this prover transforms at most 2^24") == 1
 
 
 def test_what_is_there_already(tmp_path: Path, capsys: Capture) -> None:

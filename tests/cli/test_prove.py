@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from hashlib import sha256
@@ -136,6 +137,25 @@ def test_a_damaged_key_is_found_before_it_is_used(local: Path, tmp_path: Path, c
     assert cli.main(["prove", str(WINDOW), "--keys", str(damaged), "--out", str(tmp_path / "proof")]) == Exit.KEYS
     assert "[key_damaged]" in capsys.readouterr().err
     assert cli.main(["keys", "check", "--keys", str(damaged)]) == Exit.KEYS
+
+
+@pytest.mark.parametrize(("kind", "size"), [("window-post", "32GiB"), ("porep-c2", "64GiB"), ("snap-update", "512MiB")])
+def test_no_key_is_made_of_a_circuit_beyond_the_transforms(
+    kind: str, size: str, tmp_path: Path, capsys: Capture
+) -> None:
+    assert cli.main(["keys", "setup", kind, "--size", size, "--out", str(tmp_path / "keys")]) == Exit.BAD_INPUT
+    assert "[domain_too_large]" in capsys.readouterr().err
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_request_for_a_circuit_beyond_the_transforms_is_refused_at_once(tmp_path: Path, capsys: Capture) -> None:
+    request = vector("2k/requests/window-post.json") | {"sectorSize": str(32 << 30), "registeredProof": "13"}
+    request["vanillaProofs"] = [base64.b64encode(bytes(24_960)).decode()]
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    words = ["prove", str(tmp_path / "request.json"), "--keys", str(tmp_path), "--out", str(tmp_path / "proof")]
+    assert cli.main(words) == Exit.BAD_INPUT
+    said = capsys.readouterr().err
+    assert "[domain_too_large]" in said and "checking" not in said
 
 
 @pytest.mark.acceptance

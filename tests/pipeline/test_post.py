@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from prover import jaxconf
+from prover.algebra.domains import DomainTooLarge
 from prover.errors import InvalidInput
 from prover.filecoin.errors import MerklePathMismatch
 from prover.filecoin.post import PostInstance, PostPartition
 from prover.filecoin.proto.cuzk_pb2 import SubmitProofRequest
 from prover.filecoin.request import parse_json
-from prover.filecoin.shapes import ProofKind, circuit_shape
+from prover.filecoin.shapes import GIB, ProofKind, circuit_shape
 from prover.groth16.errors import KeyFileDamaged, KeyNotFound
 from prover.groth16.store import KeyStore
 from prover.groth16.verifier import PreparedKey
@@ -172,6 +173,19 @@ def test_a_request_is_checked_before_any_proving(kind: TinyKind) -> None:
     with pytest.raises(MerklePathMismatch) as caught:
         kind.load(message.SerializeToString())
     assert "vanilla_proofs[0]" in (caught.value.field or "")
+
+
+def test_a_circuit_beyond_the_transforms_is_refused_before_anything_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prover.pipeline.filecoin.partitions", lambda _: pytest.fail("the vanilla proofs are checked"))
+    message = SubmitProofRequest.FromString(request())
+    message.sector_size, message.registered_proof = 32 * GIB, 13
+    del message.vanilla_proofs[1:]
+    message.vanilla_proofs[0] = message.vanilla_proofs[0].ljust(24_960, b"\0")
+    kind = FilecoinKind(ProofKind.WINDOW_POST, KindSettings(KeyStore(tmp_path), make_missing=True))
+    with pytest.raises(DomainTooLarge, match="window-post 32GiB has 2"):
+        kind.load(message.SerializeToString())
 
 
 def test_a_missing_key_is_found_before_the_job_runs(tmp_path: Path) -> None:
