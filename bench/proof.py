@@ -1,9 +1,9 @@
 """Whole proofs beside bellperson: the same circuit, witness, keys, machine and minute; ours and the peer's take turns.
 
-`python -m bench proof [KIND ...] [--large] [--setup] [--proofs N]`. A whole proof is synthesis (witness, a, b, c),
+`python -m bench proof [KIND ...] [OPTION ...]`; --help lists them. A whole proof is synthesis (witness, a, b, c),
 device phase and tail; key, compilation and verification are apart. Times are seconds; CPU seconds are those of all
-threads, and say more than wall time on a busy machine. Keys stay in bench/out: those of the large circuits take
-minutes, so they are made when they are absent, and the peer's set-up (a quarter of an hour) only with --setup.
+threads, and say more than wall time on a busy machine. Keys and bases stay in bench/out: those of the large circuits
+take minutes, so they are made when they are absent, and the peer's set-up (a quarter of an hour) only with --setup.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from bench import peer, prove
 from bench.asked import ASKED, NOT_MEASURED, SYNTHESIS_SHARE, gib, markdown
 
 OUT = Path(__file__).resolve().parent / "out"
-#: small enough for tables to pay
-TABULATED = ("window-post",)
+#: memory for tables, in MiB, where --tables names no other
+TABLES = {"window-post": 512}
 #: whose set-ups take seconds: they are measured, cold and warm, each time
 SMALL = ("window-post", "winning-post")
 HEAD = (
@@ -44,6 +44,7 @@ class Plan:
     program: Path | None  # the peer's
     proofs: int
     setups: bool  # of both, whether the key is there or not
+    tables: int | None  # MiB with which proofs are made as well
     platform: str = "cpu"
 
 
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     program = None if options.no_peer else peer.build()
     rows = []
     for kind in options.kinds or (tuple(ASKED) if options.large else SMALL):
-        plan = Plan(kind, program, options.proofs, options.setup or kind in SMALL)
+        tables = options.tables or TABLES.get(kind)
+        plan = Plan(kind, program, options.proofs, options.setup or kind in SMALL, tables)
         found = measure(plan)
         _print(kind, found)
         rows += [row(kind, name, found) for name in ("plain", "tables") if name in found]
@@ -68,6 +70,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--setup", action="store_true", help="time the set-ups of large circuits too, the peer's as well"
     )
+    parser.add_argument("--tables", type=int, metavar="MIB", help="memory with which proofs are made once more")
     parser.add_argument("--proofs", type=int, default=3, help="of each; the best and the median are told")
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
     options = parser.parse_args(arguments)
@@ -81,9 +84,9 @@ def measure(plan: Plan) -> dict[str, Any]:
     """Ours, each proof with the peer's that it took turns with; `peer_setup` where that was taken."""
     with tempfile.TemporaryDirectory(prefix="cuzk-bench-") as cache:
         found = _setups(plan, cache)
-        if plan.kind in SMALL:
-            shutil.rmtree(cache)
-            found["cold_s"] = _run(plan, "load", cache)["compile_s"]
+        shutil.rmtree(cache, ignore_errors=True)
+        cold = _run(plan, "load", cache)
+        found |= {"cold_s": cold["compile_s"], "first_key_s": cold["key_s"]}
         if plan.program:
             _run(plan, "dump", cache)
             found |= {"peer_setup": _peer(plan, 0)} if plan.setups else {}
@@ -91,8 +94,8 @@ def measure(plan: Plan) -> dict[str, Any]:
             found |= ask("load")
             found["plain"] = [_turn(ask, plan) for _ in range(plan.proofs)]
             found |= ask("memory")
-            if plan.kind in TABULATED:
-                found |= ask("tabulate")
+            if plan.tables:
+                found |= ask(f"tabulate {plan.tables}")
                 found["tables"] = [_turn(ask, plan) for _ in range(plan.proofs)]
                 found["tables_peak_mib"] = ask("memory")["peak_mib"]
     return found
@@ -200,12 +203,15 @@ def _print(kind: str, found: dict[str, Any]) -> None:
             _print_parts(proofs)
     _row("verification", _of(found["plain"], "verify_s"), _of_peer(found["plain"], "verify_s"))
     _print_setup(found)
-    cold = f"{found['cold_s']:.1f} at first, in " if "cold_s" in found else ""
-    print(f"compiled in {cold}{found['compile_s']:.1f}" + (" from the disk cache" if cold else ""))
-    print(f"key mapped and digested in {found['open_s']:.2f}, ready in {found['key_s']:.2f}")
+    print(f"compiled in {found['cold_s']:.1f} at first, in {found['compile_s']:.1f} from the disk cache")
+    print(f"bases made (or, if they were there, mapped) in {found['first_key_s']:.1f}")
+    print(f"key mapped and digested in {found['open_s']:.2f}, its bases mapped and digested in {found['key_s']:.2f}")
     if "tabulate_s" in found:
-        print(f"tables of {found['tables_mib']:.0f} MiB made in {found['tabulate_s']:.1f}")
-    print(f"memory of the process: {found['rss_mib']:.0f} MiB after the proofs, {found['peak_mib']:.0f} at most")
+        print(f"tables, {found['tables_mib']:.0f} MiB with the bases, made or mapped in {found['tabulate_s']:.1f}")
+    print(
+        f"memory of the process: {found['peak_mib']:.0f} MiB at most; {found['rss_mib']:.0f} after the proofs, "
+        f"{found['anonymous_mib']:.0f} of it its own, the others mapped files"
+    )
 
 
 def _print_setup(found: dict[str, Any]) -> None:

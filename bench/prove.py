@@ -21,9 +21,10 @@ from prover.circuits.synthesis import Circuit, Instance
 from prover.filecoin.partitions import Partition, partitions
 from prover.filecoin.request import parse_json
 from prover.filecoin.shapes import CircuitShape, ProofKind, circuit_shape
-from prover.groth16.prover import TABLE_BYTES, ProvingKey, start
+from prover.groth16.prover import ProvingKey, start
 from prover.groth16.setup import setup
 from prover.groth16.store import KeyStore
+from prover.groth16.tables import TableStore
 from prover.groth16.verifier import PreparedKey
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 
 
 def of_status(field: str) -> float:
-    """VmRSS or VmHWM of this process in MiB: what is mapped of key files counts."""
+    """VmRSS, VmHWM or RssAnon of this process in MiB; the first two count what is mapped of key files."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field + ":"))
 
@@ -92,9 +93,10 @@ class Bench:
         return {}
 
     def load(self) -> dict[str, Any]:
-        """Map the key, make it ready, compile."""
+        """Map the key, make it ready, compile. Its bases are mapped from a file, which is made when it is absent."""
+        bases = TableStore(self.out / "tables", threads=2)
         open_s, parameters = timed(lambda: self.store.open(self.shape.key_name))
-        key_s, self.key = timed(lambda: ProvingKey(parameters, self.circuit.matrices, self.device))
+        key_s, self.key = timed(lambda: ProvingKey(parameters, self.circuit.matrices, self.device, store=bases))
         compile_s, _ = timed(self._compile)
         self.prepared = PreparedKey(parameters.vk)
         size = {"constraints": self.circuit.matrices.num_constraints, "rows": self.circuit.matrices.num_rows}
@@ -118,14 +120,15 @@ class Bench:
         whole = parts["synthesis"] + parts["device"] + parts["tail"]
         return {"whole_s": whole, "cpu_s": cpu, "verify_s": verify_s, "parts": parts}
 
-    def tabulate(self) -> dict[str, Any]:
-        """Make the tables that a daemon makes for a key it uses a lot."""
-        seconds, _ = timed(lambda: self.key.tabulate(TABLE_BYTES, threads=2))
+    def tabulate(self, mib: str) -> dict[str, Any]:
+        """Make (or map, when they are there) the tables that so much memory holds, bases included."""
+        seconds, _ = timed(lambda: self.key.tabulate(int(mib) << 20, threads=2))
         return {"tabulate_s": seconds, "tables_mib": self.key.nbytes / 2**20}
 
     def memory(self) -> dict[str, Any]:
         """Of the process, and of the device where that has memory of its own (CPU devices have none), in MiB."""
-        found = {"idle_mib": self.idle_mib, "rss_mib": of_status("VmRSS"), "peak_mib": of_status("VmHWM")}
+        fields = {"rss_mib": "VmRSS", "peak_mib": "VmHWM", "anonymous_mib": "RssAnon"}
+        found = {"idle_mib": self.idle_mib} | {name: of_status(field) for name, field in fields.items()}
         stats = self.device.memory_stats() or {}
         peak = stats.get("peak_bytes_in_use")
         return found | ({} if peak is None else {"device_peak_mib": peak / 2**20})
@@ -141,10 +144,11 @@ def stages(parts: dict[str, float]) -> Callable[[str, int, int], None]:
 def answer(bench: Bench, step: str) -> None:
     """Do one step, or those that standard input names."""
     known = ("setup", "dump", "load", "prove", "tabulate", "memory")
-    for name in (line.strip() for line in sys.stdin) if step == "session" else [step]:
+    for line in sys.stdin if step == "session" else [step]:
+        name, *arguments = line.split()
         if name not in known:
             sys.exit(f"no step {name!r}; there are {', '.join(known)}")
-        print(json.dumps(getattr(bench, name)()), flush=True)
+        print(json.dumps(getattr(bench, name)(*arguments)), flush=True)
 
 
 def main() -> None:
