@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import psutil
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError
 
 from .errors import InvalidInput
-from .filecoin.shapes import PARAMETER_CACHE
+from .filecoin.shapes import PARAMETER_CACHE, ProofKind
 
 DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
 PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
@@ -27,7 +28,11 @@ _ALIASES = {"DATABASE_URL": "daemon.database_url", "FIL_PROOFS_PARAMETER_CACHE":
 _NOT_HERE = {
     "daemon.listen": "there is no gRPC service yet; jobs come from the database",
     "daemon.status_listen": "the status is served by the web process",
-    "memory.total_budget": "there is no memory budget yet; gpus.table_budget bounds the tables",
+    "memory.total_budget": "there is no budget for all memory; memory.host_memory bounds bases and tables",
+    "memory.safety_margin": "there is no budget for all memory; memory.host_memory bounds bases and tables",
+    "memory.eviction_min_idle": "keys stay loaded",
+    "memory.pinned_budget": "deprecated in the original; there are no pinned buffers",
+    "memory.working_memory_budget": "deprecated in the original; memory.device_chunk bounds what a device works on",
     "scheduler.max_batch_size": "PoSt proofs are never batched",
     "scheduler.max_batch_wait_ms": "PoSt proofs are never batched",
     "scheduler.sort_by_type": "the queue's order is fixed: priority, deadline, submission",
@@ -39,6 +44,10 @@ _NOT_HERE = {
     "srs.preload": "deprecated in the original; keys are loaded when they are needed",
     "logging.format": "not implemented in the original either",
 }
+#: keys of our own that have another name now
+_RENAMED = {"gpus.table_budget": "memory.host_memory"}
+#: where nothing is said: this part of the host's memory, and of that of a device with a memory of its own
+_HOST_SHARE, _DEVICE_SHARE = 4, 2
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -58,6 +67,15 @@ def _seconds(value: object) -> object:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
+
+
+def _size(value: object) -> object:
+    """ "auto" or a size."""
+    return None if value == "auto" else value
+
+
+#: None: chosen by the machine
+Size = Annotated[ByteSize | None, BeforeValidator(_size)]
 
 
 def _cache_home() -> Path:
@@ -87,7 +105,13 @@ class Gpus(Section):
     cpu_devices: int = Field(1, ge=1, le=64)
     gpu_workers_per_device: int = Field(2, ge=1, le=16)
     gpu_threads: int = Field(0, ge=0, le=1024)
-    table_budget: ByteSize = ByteSize(0)
+
+
+class Memory(Section):
+    """How much memory bases and tables may take."""
+
+    host_memory: Size = None
+    device_memory: Size = None
 
 
 class Synthesis(Section):
@@ -135,6 +159,7 @@ class Config(Section):
 
     daemon: Daemon = Field(default_factory=_all_defaults(Daemon))
     gpus: Gpus = Field(default_factory=_all_defaults(Gpus))
+    memory: Memory = Field(default_factory=_all_defaults(Memory))
     synthesis: Synthesis = Field(default_factory=_all_defaults(Synthesis))
     pipeline: Pipeline = Field(default_factory=_all_defaults(Pipeline))
     srs: Srs = Field(default_factory=_all_defaults(Srs))
@@ -145,6 +170,15 @@ class Config(Section):
     def device_threads(self) -> int:
         """CPU threads of one device phase: all, unless it is limited."""
         return self.gpus.gpu_threads or cpus()
+
+    def table_bytes(self, device_memory: int | None = None) -> int:
+        """Memory for the bases and tables of one kind's key: all kinds get the same. `device_memory` is what the
+        smallest device has of its own; a CPU device has none: its memory is the host's."""
+        host, device = self.memory.host_memory, self.memory.device_memory
+        bounds = [psutil.virtual_memory().total // _HOST_SHARE if host is None else host]
+        bounds += [device] if device is not None else []
+        bounds += [device_memory // _DEVICE_SHARE] if device is None and device_memory is not None else []
+        return min(bounds) // len(ProofKind)
 
     @property
     def synthesis_threads(self) -> int:
@@ -238,6 +272,8 @@ def _check_key(key: str) -> None:
 
 
 def _refuse_key(key: str) -> None:
+    if key in _RENAMED:
+        raise ConfigurationInvalid(f"this key is {_RENAMED[key]} now", field=key)
     if key in _NOT_HERE:
         raise ConfigurationInvalid(f"this key of the original is not here: {_NOT_HERE[key]}", field=key)
     near = difflib.get_close_matches(key, [*keys(), *Config.model_fields], n=1, cutoff=0.5)

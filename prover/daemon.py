@@ -21,6 +21,7 @@ from .commands.exits import Exit
 from .config import Config
 from .filecoin.shapes import ProofKind
 from .groth16.store import LOCAL_WARNING, KeyStore
+from .groth16.tables import TableStore
 from .journal.errors import DatabaseAway
 from .journal.journal import Journal
 from .pipeline.clock import Clock
@@ -126,7 +127,7 @@ class Prover:
         jax_devices = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, cache / "jax")
         self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices)
         self._keys = KeyStore(config.srs.param_cache)
-        self._kinds = make_kinds(config, self._keys, len(self._devices))
+        self._kinds = make_kinds(config, self._keys, self._devices)
         self._results = LateResults()
 
     def run(self) -> Exit:
@@ -236,15 +237,15 @@ class Session:
         }  # fmt: skip
 
 
-def make_kinds(config: Config, keys: KeyStore, devices: int) -> dict[str, AnyKind]:
-    """The kinds that this prover proves, by name. The budget for tables is shared by all keys; CPU devices share the
-    tables too, others have a copy each."""
-    copies = 1 if config.gpus.platform == "cpu" else devices
+def make_kinds(config: Config, keys: KeyStore, devices: Sequence[Device]) -> dict[str, AnyKind]:
+    """The kinds that this prover proves, by name."""
+    own_memory = [found for device in devices if (found := device.info.memory_total_bytes) is not None]
     settings = KindSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",
         make_missing=config.srs.make_missing,
-        table_bytes=config.gpus.table_budget // (len(ProofKind) * copies),
+        tables=TableStore(config.cache.directory / "tables", config.device_threads),
+        table_bytes=config.table_bytes(min(own_memory, default=None)),
         device_threads=config.device_threads,
         synthesis_threads=config.synthesis_threads,
     )

@@ -10,6 +10,7 @@ import pytest
 from prover import jaxconf
 
 jaxconf.configure("cpu", cpu_devices=2)
+os.environ.setdefault("CUZK_MEMORY__HOST_MEMORY", "0")  # provers that tests start make no tables in the background
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prover.errors import CuzkError
 from prover.filecoin.shapes import circuit_labels
 
-from . import fetch_plan, setup
+from . import fetch_plan, setup, tables
 from .arguments import Parsers, add_keys
 from .exits import Exit
 from .terminal import Progress, note
@@ -27,6 +27,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     commands = parsers.add_parser("keys", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
     setup.add_parser(commands)
     fetch_plan.add_parser(commands)
+    tables.add_parser(commands)
     listing = commands.add_parser("list", help="the keys of a directory")
     add_keys(listing)
     listing.add_argument("--json", action="store_true", help="for scripts")
@@ -49,20 +50,27 @@ class _Listed:
     warning: str | None
     digest: str | None
     changed: bool
+    table_bytes: int  # of files of bases and tables that provers on this machine map
+    tables: int  # sections that have more than their bases
 
     @classmethod
     def of(cls, entry: KeyEntry) -> _Listed:
-        circuit = circuit_labels().get(entry.name)
-        origin = str(entry.origin)
+        circuit, store = circuit_labels().get(entry.name), tables.table_store()
+        files = store.files(entry.digest) if store and entry.digest else []
         return cls(
-            entry.name, circuit, entry.size, entry.local, origin, entry.warning, entry.digest, entry.changed
+            entry.name, circuit, entry.size, entry.local, str(entry.origin), entry.warning, entry.digest, entry.changed,
+            sum(file.size for file in files), len({file.section for file in files if file.copies > 1}),
         )  # fmt: skip
 
     def line(self) -> str:
         checked = f"checked, {self.digest}" if self.digest else "not checked yet"
         checked = "changed since its check, or copied: `cuzk keys check`" if self.changed else checked
         circuit = self.circuit or "unknown circuit"
-        return f"{circuit}: {self.bytes / 2**20:.1f} MiB, {checked}; {self.warning or FOR_THE_CHAIN}\n  {self.name}"
+        words = [f"{circuit}: {self.bytes / 2**20:.1f} MiB, {checked}; {self.warning or FOR_THE_CHAIN}"]
+        if self.table_bytes:
+            kept = f"bases, and tables of {self.tables} sums," if self.tables else "bases"
+            words.append(f"{kept} on this machine: {self.table_bytes / 2**20:.1f} MiB")
+        return "\n  ".join([*words, self.name])
 
 
 def run_list(arguments: argparse.Namespace) -> Exit:
@@ -80,12 +88,13 @@ def run_list(arguments: argparse.Namespace) -> Exit:
 
 def run_check(arguments: argparse.Namespace) -> Exit:
     """Every key is checked, also after a damaged one."""
-    names = _chosen(arguments.keys, arguments.names)
+    names = chosen(arguments.keys, arguments.names)
     good = [_check(arguments.keys, name) for name in names]
     return Exit.OK if all(good) else Exit.KEYS
 
 
-def _chosen(directory: Path, wanted: list[str]) -> list[str]:
+def chosen(directory: Path, wanted: list[str]) -> list[str]:
+    """Names of keys that begin with a wanted word, all where none is wanted. Raises KeyNotFound."""
     from prover.groth16.errors import KeyNotFound
     from prover.groth16.store import KeyStore
 

@@ -15,6 +15,7 @@ from prover.filecoin.request import ProofRequest
 from .arguments import Parsers, add_device, add_keys, cache_directory, open_device
 from .exits import Exit
 from .files import read_request, write_file
+from .tables import table_store
 from .terminal import Progress, warn
 
 Prove = Callable[[Partition], bytes]
@@ -69,7 +70,7 @@ def _blinding(r: str | None, s: str | None) -> tuple[int | None, int | None]:
 def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tuple[int | None, int | None]) -> Prove:
     """Everything that all partitions share, loaded and compiled."""
     from prover.circuits.synthesis import Circuit
-    from prover.config import cpus
+    from prover.config import cpus, load
     from prover.groth16.prover import ProvingKey, start
     from prover.groth16.store import KeyStore
 
@@ -81,7 +82,10 @@ def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tupl
     parameters = store.open(name, loading)
     device = open_device(arguments)
     circuit = Circuit.load(request.shape, cache_directory("circuits"))
-    key = ProvingKey(parameters, circuit.matrices, device, threads=cpus())
+    memory = load().table_bytes()
+    key = ProvingKey(
+        parameters, circuit.matrices, device, threads=cpus(), store=table_store(), table_bytes=memory
+    )  # fmt: skip
     loading.done()
 
     def prove(partition: Partition) -> bytes:

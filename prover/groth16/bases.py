@@ -53,6 +53,11 @@ class KeyBases:
         """Memory of all rows."""
         return sum(bases.nbytes for bases in self._bases.values())
 
+    @property
+    def tabulated(self) -> bool:
+        """Whether any section has tables."""
+        return any(bases.layout.fixed for bases in self._bases.values())
+
     def tabulate(self, table_bytes: int, made: Callable[[float], None] | None, threads: int) -> None:
         """See `ProvingKey.tabulate`."""
         wanted = choose(self._sections, table_bytes)
@@ -65,10 +70,11 @@ class KeyBases:
             def told(part: float, layout: Layout = layout, before: int = before) -> None:
                 say((before + part * layout.nbytes) / work)
 
+            told(0.0)
             with kernels.on(kernels.host()):
                 self._bases[name] = FixedBases.of(self._made(name, layout, told, threads))
+            told(1.0)
             done += layout.nbytes
-            say(done / work)
 
     def _ready(self, name: str, wanted: Layout, plain: Layout, threads: int) -> Kept:
         """The rows of a section, with tables or without, as they are found; else made without."""
@@ -87,8 +93,6 @@ class KeyBases:
         data = _Joined.of(self._parameters, name)
         if self._store:
             return self._store.make(self._parameters.digest(), name, layout, data, told, threads)
-        if told:
-            told(0.0)
         return kept(layout, data, threads)
 
 

@@ -108,6 +108,11 @@ class ProvingKey:
         self._bases.tabulate(table_bytes, made, threads)
 
     @property
+    def tabulated(self) -> bool:
+        """Whether any section has tables."""
+        return self._bases.tabulated
+
+    @property
     def nbytes(self) -> int:
         """Memory of bases and tables, in bytes; where there is a store, they are mapped from its files."""
         return self._bases.nbytes

@@ -20,6 +20,7 @@ from ..groth16.keys import Parameters
 from ..groth16.making import is_being_made, wait_until_made
 from ..groth16.prover import Pending, ProvingKey, start
 from ..groth16.store import KeyStore
+from ..groth16.tables import TableStore
 from ..groth16.verifier import PreparedKey
 from ..states import Holding
 from .devices import Device
@@ -36,7 +37,8 @@ class KindSettings:
     keys: KeyStore
     circuit_cache: Path | None = None  # recorded matrices
     make_missing: bool = False  # make local keys of a circuit that has none: for test stacks
-    table_bytes: int = 0  # memory of a key's tables, made once it is in use; 0: none
+    tables: TableStore | None = None  # where bases and tables are kept between runs
+    table_bytes: int = 0  # memory of a key's bases and tables; these are made once it is in use
     device_threads: int = 2  # of the device phase and the tail
     synthesis_threads: int = 1
 
@@ -164,8 +166,10 @@ class FilecoinKind:
         """What the devices share of a key."""
 
         def made() -> ProvingKey:
+            settings = self._settings
             return ProvingKey(
-                self._open(shape), circuit.matrices, threads=self._settings.device_threads
+                self._open(shape), circuit.matrices, threads=settings.device_threads, store=settings.tables,
+                table_bytes=settings.table_bytes,
             )  # fmt: skip
 
         return self._bases.get(shape.key_name, made)

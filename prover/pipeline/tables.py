@@ -1,7 +1,8 @@
-"""A key's tables, made in the background once the key is in use.
+"""A key's tables, made in the background once the key is in use, unless they were found on disk.
 
 The thread has the lowest priority and yields to everything that proves; each section of the key is faster as soon as
-its tables are there. What is made shows as a holding of its own: loading with its progress, ready with its bytes.
+its tables are there. They show as a holding of their own: loading with its progress, ready with the bytes of the key's
+bases and tables and the seconds that making them took.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 
 import structlog
 
@@ -19,6 +21,7 @@ from .kinds import Report
 
 log = structlog.get_logger(__name__)
 _LOWEST_PRIORITY = 19
+_LEAST_PROGRESS = 0.01
 
 
 class _Ending(Exception):
@@ -36,12 +39,14 @@ def _make(key: ProvingKey, table_bytes: int, name: str, detail: JsonObject, repo
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
 
+    began, said = time.monotonic(), -1.0
+
     def made(fraction: float) -> None:
+        nonlocal said
         if not threading.main_thread().is_alive():
             raise _Ending
-        if fraction:
-            report(name, Holding.READY, {**detail, "progress": fraction, "bytes": key.nbytes})
-        if fraction < 1:
+        if fraction >= said + _LEAST_PROGRESS:
+            said = fraction
             report(name, Holding.LOADING, {**detail, "progress": fraction})
 
     try:
@@ -52,3 +57,9 @@ def _make(key: ProvingKey, table_bytes: int, name: str, detail: JsonObject, repo
         code, text = describe(error)
         log.warning("tables not made", key=name, code=code, error=text)
         report(name, Holding.FAILED, {**detail, "error": text}, reason=code)
+        return
+    if key.tabulated:
+        seconds = round(time.monotonic() - began, 1)
+        made(1.0)
+        log.info("tables ready", key=name, mib=key.nbytes >> 20, seconds=seconds)
+        report(name, Holding.READY, {**detail, "progress": 1.0, "bytes": key.nbytes, "seconds": seconds})

@@ -68,6 +68,33 @@ def test_the_proof_of_fixed_r_and_s_is_that_of_the_rust_stack(run: Any, local: P
     assert (checked.returncode, checked.stderr) == (0, WARNING)
 
 
+def test_tables_that_were_made_ahead_of_time_are_listed_and_give_the_same_proof(
+    run: Any, cache: dict[str, str], local: Path, tmp_path: Path
+) -> None:
+    memory = "400MiB"
+    made = run("keys", "tables", "--keys", local, "--memory", memory)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("window-post 2KiB: ") and "MiB of bases and tables" in made.stdout
+    listed = run("keys", "list", "--keys", local)
+    assert ", and tables of " in listed.stdout, listed.stdout
+    (key,) = json.loads(run("keys", "list", "--keys", local, "--json").stdout)
+    assert key["tables"] > 0 and key["table_bytes"] < 2 * (400 << 20)
+    proved = cuzk(
+        "prove", WINDOW, "--keys", local, "--out", tmp_path / "proof", *fixed(),
+        env=cache | {"CUZK_MEMORY__HOST_MEMORY": memory}, timeout=3600,
+    )  # fmt: skip
+    assert proved.returncode == 0, proved.stderr
+    assert (tmp_path / "proof").read_bytes().hex() == vector("2k/window.proof.json")["proof"]
+
+
+def test_tables_need_a_key_of_a_known_circuit(tmp_path: Path, capsys: Capture) -> None:
+    name = KEY[:-1] + "1"
+    (tmp_path / f"{name}.params").write_bytes((DATA / "2k/tiny.params").read_bytes())
+    assert cli.main(["keys", "tables", "--keys", str(tmp_path)]) == Exit.BAD_INPUT
+    assert "[circuit_unknown]" in capsys.readouterr().err
+    assert cli.main(["keys", "tables", "v29", "--keys", str(tmp_path)]) == Exit.KEYS
+
+
 @pytest.mark.acceptance
 def test_so_is_every_partition_of_a_deadline(run: Any, local: Path, tmp_path: Path) -> None:
     out = tmp_path / "proof"

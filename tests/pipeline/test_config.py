@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from prover import config
@@ -61,7 +62,22 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 def test_sizes() -> None:
-    assert config.load(None, {}, ["gpus.table_budget=512MiB"]).gpus.table_budget == 512 << 20
+    assert config.load(None, {}, ["memory.host_memory=512MiB"]).memory.host_memory == 512 << 20
+    assert config.load(None, {}, ["memory.host_memory=auto"]).memory.host_memory is None
+
+
+def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_each_kind() -> None:
+    """By default a quarter of the host's and half of a device's own."""
+    total = psutil.virtual_memory().total
+
+    def share(*flags: str, device: int | None = None) -> int:
+        return config.load(None, {}, flags).table_bytes(device)
+
+    assert share() == total // 4 // 4 and share(device=1 << 30) == 1 << 27
+    assert share("memory.host_memory=1GiB") == share("memory.host_memory=1GiB", device=1 << 40) == 1 << 28
+    assert share("memory.host_memory=1GiB", "memory.device_memory=512MiB", device=1 << 40) == 1 << 27
+    assert share("memory.host_memory=1GiB", "memory.device_memory=512MiB") == 1 << 27, "a CPU's memory is the host's"
+    assert share("memory.host_memory=0") == 0
 
 
 @pytest.mark.parametrize(
@@ -70,13 +86,15 @@ def test_sizes() -> None:
         ("[gpus]\ngpu_worker_per_device = 1", "gpus.gpu_worker_per_device", "did you mean gpus.gpu_workers_per_device"),
         ("[gpu]\ndevices = [0]", "gpu.devices", "did you mean gpus.devices"),
         ("[daemon]\nlisten = 'x'", "daemon.listen", "key of the original"),
-        ("[memory]\ntotal_budget = 'auto'", "memory.total_budget", "no memory budget yet"),
+        ("[memory]\ntotal_budget = 'auto'", "memory.total_budget", "no budget for all memory"),
         ("[gpus]\ncpu_devices = 0", "gpus.cpu_devices", "greater than or equal to 1"),
         ("[gpus]\nplatform = 'tpu'", "gpus.platform", "'cpu' or 'gpu'"),
         ("[daemon]\nprover = 'a/b'", "daemon.prover", "match pattern"),
         ("[daemon]\nprover = 'a:b'", "daemon.prover", "match pattern"),
         ("[daemon]\ndrain_timeout = 'soon'", "daemon.drain_timeout", "valid number"),
-        ("[gpus]\ntable_budget = 'lots'", "gpus.table_budget", "byte"),
+        ("[gpus]\ntable_budget = '1GiB'", "gpus.table_budget", "is memory.host_memory now"),
+        ("[memory]\nhost_memory = 'lots'", "memory.host_memory", "byte"),
+        ("[memory]\ndevice_memory = -1", "memory.device_memory", "byte"),
         ("pipeline = true", "pipeline", "section"),
         ("[nonsense]", "nonsense", "no such key"),
     ],

@@ -142,10 +142,11 @@ def test_tables_are_made_once_in_the_background_and_seen_with_their_progress(kin
     for device in discover("prover", jaxconf.devices("cpu"), [0, 1]):
         fresh.prepare(work, device, report)
     fresh._tabulating.get(work.shape.key_name, threading.current_thread).join(60)
-    assert [state for state, _ in said] == ["loading", "ready"] * 5
+    assert [state for state, _ in said] == ["loading"] * (len(said) - 1) + ["ready"] and len(said) > 3
     assert [detail["progress"] for _, detail in said] == sorted(detail["progress"] for _, detail in said)
     (_, begun), (_, ended) = said[0], said[-1]
     assert begun["progress"] == 0 and ended["progress"] == 1 and ended["bytes"] <= 1 << 26
+    assert ended["seconds"] > 0
     report_nothing = lambda *_, **__: None  # noqa: E731
     pending = fresh.start(work, fresh.synthesize(work, report_nothing), device)
     fresh.verify(work, fresh.finish(pending))
