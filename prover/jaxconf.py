@@ -74,6 +74,8 @@ def _update(settings: JaxSettings) -> None:
         raise PlatformUnavailable(f"unknown platform {settings.platform!r}: use 'cpu' or 'gpu'", field="platform")
     _set("jax_enable_x64", True)
     _set("jax_platforms", "cpu" if settings.platform == "cpu" else "cuda,cpu")
+    # a program runs on the thread that calls it: on a CPU a hand-over to JAX's threads gains nothing, as ours overlap
+    _set("jax_cpu_enable_async_dispatch", False)
     _set("jax_num_cpu_devices", settings.cpu_devices + 1 if settings.platform == "cpu" else 1)
     if settings.cache_dir is not None:
         settings.cache_dir.mkdir(parents=True, exist_ok=True)

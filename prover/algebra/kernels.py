@@ -47,10 +47,12 @@ class Tiles:
 _CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=32)
 _GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9)
 
-# measured on AVX2: the newer fusion emitters cost 1.25x on point addition; threads are ours, over independent tiles
+# measured on AVX2: the newer fusion emitters cost 1.25x on point addition. Threads are ours, over independent tiles: a
+# program that XLA cuts up for threads of its own waits for them, and leaves the core that its thread was given
 _CPU_OPTIONS: Final[dict[str, bool | str]] = {
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_use_fusion_emitters": False,
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
 }
 
 
