@@ -28,7 +28,9 @@ from .pipeline.clock import Clock
 from .pipeline.devices import Device, discover
 from .pipeline.engine import Engine, EngineOptions, Wish
 from .pipeline.filecoin import FilecoinKind, KindSettings
+from .pipeline.holdings import Holdings
 from .pipeline.kinds import AnyKind
+from .pipeline.tables import THREAD_NAME
 from .pipeline.tracker import StatusTracker
 from .states import Admin, JsonObject
 
@@ -47,9 +49,9 @@ def main(config: Config) -> int:
     configure_logging(config.logging.level)
     with signals() as stop:
         code = Prover(config, stop).run()
-    if code is Exit.INTERRUPTED:
+    if code is Exit.INTERRUPTED or any(thread.name == THREAD_NAME for thread in threading.enumerate()):
         sys.stderr.flush()
-        os._exit(code)  # device phases that were left behind may take minutes; nothing waits for them any more
+        os._exit(code)  # device phases that were left behind, and tables, may take minutes; nothing waits for them
     return code
 
 
@@ -129,6 +131,7 @@ class Prover:
         self._keys = KeyStore(config.srs.param_cache)
         self._kinds = make_kinds(config, self._keys, self._devices)
         self._results = LateResults()
+        self._holdings = Holdings()
 
     def run(self) -> Exit:
         """Sessions, one after another: a new one when the lease of the last was lost."""
@@ -143,7 +146,9 @@ class Prover:
 
     def _session(self, journal: Journal) -> Session:
         self._results.use(journal)
-        return Session(self._config, journal, self._devices, self._kinds, self._results, self._detail())
+        return Session(
+            self._config, journal, self._devices, self._kinds, self._results, self._holdings, self._detail()
+        )  # fmt: skip
 
     def _open_journal(self) -> Journal | None:
         """A new session, once the database is there; None when a signal came first."""
@@ -179,7 +184,7 @@ class Session:
 
     def __init__(
         self, config: Config, journal: Journal, devices: Sequence[Device], kinds: Mapping[str, AnyKind],
-        results: LateResults, detail: JsonObject,
+        results: LateResults, holdings: Holdings, detail: JsonObject,
     ) -> None:  # fmt: skip
         self._config = config
         self._results = results
@@ -189,7 +194,8 @@ class Session:
         self._process = psutil.Process()
         self._tracker = StatusTracker(journal.session, journal.prover, journal.clock, [journal.sink])
         self._engine = Engine(
-            self._tracker, devices, kinds, journal, results, engine_options(config), on_tick=self._tick
+            self._tracker, devices, kinds, journal, results, engine_options(config), on_tick=self._tick,
+            holdings=holdings,
         )  # fmt: skip
 
     def run(self, stop: Signals) -> Exit | None:

@@ -16,6 +16,7 @@ from .commands import Commands
 from .crew import Crew
 from .devices import Device
 from .finalizer import TAILS_PER_WORKER, FinalizerPool
+from .holdings import Holdings
 from .jobs import JobBook
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
@@ -58,11 +59,12 @@ class Wish:
 
 
 class Engine:
-    """One session's work. Devices and kinds may outlive it; everything else is its own."""
+    """One session's work. Devices, kinds and what they hold may outlive it; everything else is its own."""
 
     def __init__(
         self, tracker: StatusTracker, devices: Sequence[Device], kinds: Mapping[str, AnyKind], source: JobSource,
         results: ResultStore, options: EngineOptions | None = None, *, on_tick: Callable[[], None] = lambda: None,
+        holdings: Holdings | None = None,
     ) -> None:  # fmt: skip
         self.tracker = tracker
         self.options = options or EngineOptions()
@@ -74,7 +76,10 @@ class Engine:
         self._lookahead = len(self._worker_slots) + self.options.synthesis_threads
         self._places = Slots(self._lookahead)
         self._loaders = Pool(LOADERS, "loader")
-        self.book = JobBook(tracker, kinds, results, self._places, self.wake, self._loaders.submit)
+        self._holdings = holdings or Holdings()
+        self.book = JobBook(
+            tracker, kinds, results, self._places, self._holdings, self.wake, self._loaders.submit
+        )  # fmt: skip
         self._crew = Crew(tracker)
         self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
         self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
@@ -102,6 +107,7 @@ class Engine:
         for worker, wish in (wishes or {}).items():
             self.tracker.recall_admin(worker, wish.admin, wish.at_us)
         self.tracker.register_workers([device.info for device in self._devices.values()], self._worker_slots)
+        self._holdings.use(self.tracker)
         for each in self._workers:
             each.supervised.start()
         if self.options.pipeline:

@@ -13,7 +13,7 @@ from ..errors import CuzkError, InvalidRequest, UnsupportedProof
 from ..states import Attempt
 from .assembler import Assembler
 from .attempts import AttemptKey, Order, order
-from .kinds import AnyKind
+from .kinds import AnyKind, Report
 from .queues import PriorityQueue, Slots
 from .sources import ClaimedJob, JobInfo, ResultStore
 from .tracker import StatusTracker
@@ -79,9 +79,11 @@ class JobBook:
 
     def __init__(
         self, tracker: StatusTracker, kinds: Mapping[str, AnyKind], results: ResultStore, slots: Slots,
-        changed: Callable[[], None] = lambda: None, defer: Callable[[Callable[[], None]], object] = lambda call: call(),
+        report: Report, changed: Callable[[], None] = lambda: None,
+        defer: Callable[[Callable[[], None]], object] = lambda call: call(),
     ) -> None:  # fmt: skip
         self.tracker = tracker
+        self.report = report  # of keys and programs that kinds load and compile
         self.pending: PriorityQueue[Task] = PriorityQueue()
         self.ready: PriorityQueue[Task] = PriorityQueue()
         self._kinds = kinds

@@ -32,7 +32,7 @@ class MonolithicWorker(Worker):
         if not self.tracker.partition_synth_start(task.key):
             return False
         try:
-            task.synthesized = task.run.kind.synthesize(task.work, self.tracker.holding)
+            task.synthesized = task.run.kind.synthesize(task.work, self.book.report)
         except Exception as error:
             self.book.failed(task, error)
             return False

@@ -68,7 +68,7 @@ def synthesize(book: JobBook, task: Task) -> bool:
     if not (tracker.reserved(task.key) and tracker.partition_synth_start(task.key)):
         return False
     try:
-        task.synthesized = task.run.kind.synthesize(task.work, tracker.holding)
+        task.synthesized = task.run.kind.synthesize(task.work, book.report)
     except Exception as error:
         book.failed(task, error)
         return False

@@ -20,6 +20,7 @@ from ..states import Holding, JsonObject
 from .kinds import Report
 
 log = structlog.get_logger(__name__)
+THREAD_NAME = "tables"
 _LOWEST_PRIORITY = 19
 _LEAST_PROGRESS = 0.01
 
@@ -30,7 +31,7 @@ class _Ending(Exception):
 
 def make_later(key: ProvingKey, table_bytes: int, name: str, detail: JsonObject, report: Report) -> threading.Thread:
     """Start making the tables that `table_bytes` of memory hold, seen as the holding `name`; the thread that does."""
-    thread = threading.Thread(target=_make, args=(key, table_bytes, name, detail, report), name="tables")
+    thread = threading.Thread(target=_make, args=(key, table_bytes, name, detail, report), name=THREAD_NAME)
     thread.start()
     return thread
 

@@ -83,7 +83,7 @@ class Worker:
     def compute(self, task: Task, *, split: bool) -> bool:
         """Key, device lock, device phase; whether the device's outputs are there. The task has ended otherwise."""
         try:
-            task.run.kind.prepare(task.work, self.device, self.tracker.holding)
+            task.run.kind.prepare(task.work, self.device, self.book.report)
             if not self.tracker.device_wait(task.key):
                 return False
             with self.device.lock.hold(task.order, task.key.id):

@@ -24,7 +24,8 @@ ADMIN: Moves = {
 } | {Admin.QUARANTINED: frozenset({Admin.ENABLED, Admin.DISABLED})}
 
 HOLDING: Moves = {
-    Holding.ABSENT: frozenset({Holding.LOADING, Holding.COMPILING}),
+    # ready at once: the process loaded it in an earlier session
+    Holding.ABSENT: frozenset({Holding.LOADING, Holding.COMPILING, Holding.READY}),
     Holding.LOADING: frozenset({Holding.LOADING, Holding.READY, Holding.FAILED}),  # again: its progress went on
     Holding.COMPILING: frozenset({Holding.READY, Holding.FAILED}),
     Holding.READY: frozenset({Holding.EVICTED, Holding.LOADING, Holding.COMPILING}),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from prover.pipeline.allocator import DeviceInfo
 from prover.pipeline.devices import Device, Observation
 from prover.pipeline.engine import Engine, EngineOptions
+from prover.pipeline.holdings import Holdings
 from prover.pipeline.kinds import AnyKind, ProofRefused, Report
 from prover.pipeline.sources import ClaimedJob, EngineCommand, JobInfo
 from prover.pipeline.tracker import StatusTracker
@@ -175,8 +176,9 @@ class Rig:
     """An engine on a controlled kind, with everything that it said."""
 
     def __init__(
-        self, *, devices: int | Sequence[Device] = 1, kinds: dict[str, AnyKind] | None = None, **options: object
-    ) -> None:
+        self, *, devices: int | Sequence[Device] = 1, kinds: dict[str, AnyKind] | None = None,
+        holdings: Holdings | None = None, session: str = "session", **options: object,
+    ) -> None:  # fmt: skip
         self.kind = ControlledKind()
         self.source = MemorySource()
         self.results = MemoryResults()
@@ -184,13 +186,13 @@ class Rig:
         self.anomalies: list[Refused] = []
         self.truth: list[Observation] = []
         self._said = threading.Condition()
-        self.tracker = StatusTracker("session", "prover", sinks=[self._sink])
+        self.tracker = StatusTracker(session, "prover", sinks=[self._sink])
         self.devices = list(devices) if not isinstance(devices, int) else [
             Device(DeviceInfo("prover", n, f"device {n}", "test"), n, self.truth.append) for n in range(devices)
         ]  # fmt: skip
         self.engine = Engine(
             self.tracker, self.devices, kinds or {"controlled": self.kind}, self.source, self.results,
-            EngineOptions(**options),  # type: ignore[arg-type]
+            EngineOptions(**options), holdings=holdings,  # type: ignore[arg-type]
         )  # fmt: skip
         self._numbers = 0
 
