@@ -198,6 +198,7 @@ class Engine:
         while self._running:
             self._woken.clear()
             self._on_tick()
+            self.book.look_for_keys()
             with self._claiming:
                 if self._accepting:
                     self._claim()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -17,14 +18,14 @@ from ..filecoin.request import parse_message
 from ..filecoin.shapes import CircuitShape, ProofKind
 from ..groth16.errors import KeyNotFound, ProofMalformed
 from ..groth16.keys import Parameters
-from ..groth16.making import is_being_made, wait_until_made
+from ..groth16.making import is_being_made
 from ..groth16.prover import Pending, ProvingKey, start
 from ..groth16.store import KeyStore
 from ..groth16.tables import TableStore
 from ..groth16.verifier import PreparedKey
 from ..states import Holding
 from .devices import Device
-from .kinds import DeviceFailed, ProofRefused, Report, phase
+from .kinds import DeviceFailed, KeyAwaited, ProofRefused, Report, phase
 from .local_keys import make_local_key
 from .single_flight import SingleFlight
 from .tables import make_later
@@ -58,19 +59,22 @@ class FilecoinKind:
         self._verifying: SingleFlight[str, PreparedKey] = SingleFlight()
 
     def load(self, request: bytes) -> Sequence[Partition]:
-        """The partitions, vanilla proofs fully checked; their key is there, or will be made when it is needed, or was
-        waited for while somebody made it.
+        """The partitions, vanilla proofs fully checked; their key is there, or will be made when it is needed.
 
-        Raises InvalidInput (DomainTooLarge before anything is checked), KeyNotFound.
+        Raises InvalidInput (DomainTooLarge before anything is checked), KeyNotFound, KeyAwaited.
         """
         parsed = parse_message(request)
         if parsed.kind != self.name:
             raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
         refuse_unprovable(parsed.shape)
-        works = partitions(parsed)
-        wait_until_made(self._settings.keys.directory, parsed.shape.key_name)
+        return self._with_key(parsed.shape.key_name, partitions(parsed))
+
+    def _with_key(self, name: str, works: Sequence[Partition]) -> Sequence[Partition]:
+        being_made = partial(is_being_made, self._settings.keys.directory, name)
+        if being_made():
+            raise KeyAwaited(being_made, partial(self._with_key, name, works))
         if not self._settings.make_missing:
-            self._settings.keys.find(parsed.shape.key_name)
+            self._settings.keys.find(name)
         return works
 
     def has_local_keys(self, work: Partition) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -13,7 +14,7 @@ from ..errors import CuzkError, InvalidRequest, UnsupportedProof
 from ..states import Attempt
 from .assembler import Assembler
 from .attempts import AttemptKey, Order, order
-from .kinds import AnyKind, Report
+from .kinds import AnyKind, KeyAwaited, Report
 from .queues import PriorityQueue, Slots
 from .sources import ClaimedJob, JobInfo, ResultStore
 from .tracker import StatusTracker
@@ -23,6 +24,8 @@ log = structlog.get_logger(__name__)
 MAX_RETRIES = 2  # automatic ones: of a partition in a session, and of a job whose session was lost
 #: why an attempt is skipped when the proof of its partition came from an earlier one
 RESULT_ARRIVED = "result_arrived"
+#: jobs that may wait for a key that is being made without standing before new ones
+MAX_AWAITING = 16
 
 
 class RetriesExhausted(CuzkError):
@@ -38,7 +41,9 @@ class JobRun:
     claimed: ClaimedJob
     kind: AnyKind
     assembler: Assembler
+    parse: Callable[[], Sequence[Any]]  # the request: the work of each partition
     lock: threading.RLock = field(default_factory=threading.RLock)
+    awaited: KeyAwaited | None = None  # its key is being made: nobody works on it until that is done
     works: Sequence[Any] = ()
     loaded: bool = False
     started: bool = False  # somebody works, or has worked, on a partition
@@ -111,7 +116,7 @@ class JobBook:
         if claimed.losses > MAX_RETRIES:
             self.tracker.job_completed(info.id, RetriesExhausted(f"its prover was lost {claimed.losses} times"))
             return None
-        run = JobRun(claimed, kind, Assembler(info.partitions))
+        run = JobRun(claimed, kind, Assembler(info.partitions), partial(kind.load, claimed.request))
         with self._ended:
             self._runs[info.id] = run
         return run
@@ -122,13 +127,30 @@ class JobBook:
             return
         try:
             self._load(run)
+        except KeyAwaited as awaited:
+            log.info("job waits for its key, which is being made", job=run.info.id, request_id=run.info.request_id)
+            run.awaited = awaited
+            return
         except BaseException as error:  # nobody looks at what a loader's thread raises
             self._fail(run, error)
             return
         self._deliver_if_complete(run)
 
+    def look_for_keys(self) -> None:
+        """Have those jobs loaded further whose keys are not being made any more. To be called now and then."""
+        with self._ended:
+            awaiting = [(run, run.awaited) for run in self._runs.values() if run.awaited is not None]
+        for run, awaited in awaiting:
+            if not awaited.still():
+                run.awaited = None
+                self._defer(partial(self._load_further, run, awaited))
+
+    def _load_further(self, run: JobRun, awaited: KeyAwaited) -> None:
+        run.parse = awaited.then
+        self.load(run)
+
     def _load(self, run: JobRun) -> None:
-        works = run.kind.load(run.claimed.request)
+        works = run.parse()
         if len(works) != run.info.partitions:
             raise InvalidRequest(f"the request has {len(works)} partitions, its job {run.info.partitions}")
         local_keys = run.kind.has_local_keys(works[0])
@@ -311,10 +333,14 @@ class JobBook:
             return len(self._runs)
 
     def unstarted(self) -> int:
-        """Partitions that wait for their synthesis, and jobs that are being loaded: what stands before a new job."""
+        """Partitions that wait for their synthesis, and jobs that are being loaded: what stands before a new job.
+
+        Of the jobs that wait for keys only those beyond a bound.
+        """
         with self._ended:
-            loading = sum(not run.loaded for run in self._runs.values())
-        return loading + len(self.pending)
+            loading = sum(not run.loaded and run.awaited is None for run in self._runs.values())
+            awaiting = sum(run.awaited is not None for run in self._runs.values())
+        return loading + max(0, awaiting - MAX_AWAITING) + len(self.pending)
 
     def wait_until_empty(self, timeout: float | None = None) -> bool:
         """Wait until no job is here; whether that came to be."""

@@ -29,6 +29,18 @@ class DeviceFailed(CuzkError):
     retryable = True
 
 
+class KeyAwaited(Exception):
+    """The key is being made by somebody. `still` says whether it is; afterwards `then` is what `load` would have given.
+
+    So nobody stands and waits: the job does.
+    """
+
+    def __init__(self, still: Callable[[], bool], then: Callable[[], Sequence[Any]]) -> None:
+        super().__init__("the key is being made")
+        self.still = still
+        self.then = then
+
+
 class Report(Protocol):
     """Called when a key or a program is being loaded or compiled, so that the phase can be seen."""
 
@@ -56,7 +68,7 @@ class Kind(Protocol[Work, Synthesized, Pending]):
     name: str
 
     def load(self, request: bytes) -> Sequence[Work]:
-        """Parse and check a request in full; the work of each partition, in order."""
+        """Parse and check a request in full; the work of each partition, in order. Raises KeyAwaited too."""
 
     def has_local_keys(self, work: Work) -> bool:
         """Whether it is proved with keys made here: not for the chain."""
