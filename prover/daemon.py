@@ -24,6 +24,7 @@ from .groth16.store import LOCAL_WARNING, KeyStore
 from .groth16.tables import TableStore
 from .journal.errors import DatabaseAway
 from .journal.journal import Journal
+from .memory import memory
 from .pipeline.clock import Clock
 from .pipeline.devices import Device, discover
 from .pipeline.engine import Engine, EngineOptions, Wish
@@ -237,7 +238,7 @@ class Session:
         calls, spent_ns = self._tracker.calls, self._tracker.spent_ns
         return {
             **self._tracker.gauges(), "rss_bytes": self._process.memory_info().rss,
-            "memory_total_bytes": psutil.virtual_memory().total,
+            "memory_total_bytes": memory().total,
             "tracker_calls": calls, "tracker_ms": spent_ns // 1_000_000, "journal_waiting": self._journal.waiting,
             "trouble": self._journal.trouble,
         }  # fmt: skip

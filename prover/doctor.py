@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-import psutil
-
 from .config import Config, cpus
 from .errors import CuzkError
 from .filecoin.shapes import circuit_labels
+from .memory import memory
 
 MEMORY_NEEDED = 8 << 30  # bytes: the bound for the largest circuit of 2 KiB sectors, that of PoRep
 DISK_NEEDED = 1 << 28  # bytes free, for spool and caches
@@ -53,9 +52,9 @@ Findings = Iterator[tuple[Verdict, str]]
 
 def machine(_config: Config) -> Findings:
     """CPUs and memory."""
-    memory = psutil.virtual_memory()
-    enough = memory.available >= MEMORY_NEEDED
-    text = f"{cpus()} CPUs, {_gib(memory.available)} of {_gib(memory.total)} memory available"
+    found = memory()
+    enough = found.available >= MEMORY_NEEDED
+    text = f"{cpus()} CPUs, {_gib(found.available)} of {_gib(found.total)} memory available"
     yield (Verdict.GOOD, text) if enough else (Verdict.WARNING, f"{text}; a prover needs {_gib(MEMORY_NEEDED)}")
 
 

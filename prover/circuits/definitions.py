@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import psutil
-
 from prover.circuits.constraint_system import ConstraintSystem
 from prover.circuits.counting import CountingSystem, Counts
 from prover.circuits.empty_sector_update import empty_sector_update
@@ -25,6 +23,7 @@ from prover.circuits.values import Witness
 from prover.circuits.witness import fallback_post_witness, prepare_paths
 from prover.filecoin.errors import UnsupportedProof
 from prover.filecoin.shapes import CircuitShape, PorepShape, PostShape, UpdateShape
+from prover.memory import memory
 
 #: bytes that recording takes at its peak, measured on circuits of one challenge, whose template is one copy more
 _TERM_BYTES, _ROW_BYTES = 28, 48
@@ -58,7 +57,7 @@ def count(shape: CircuitShape) -> CountingSystem:
 def record(shape: CircuitShape) -> Matrices:
     """The matrices of the circuit. Raises CircuitTooLarge when recording would take more memory than there is."""
     counts = count(shape).counts
-    needed, available = recording_bytes(counts), psutil.virtual_memory().available
+    needed, available = recording_bytes(counts), memory().available
     if needed > available:
         text = (
             f"the {counts.constraints:,} rows of {shape.label} need {needed >> 20:,} MiB, {available >> 20:,} are free"
