@@ -1,6 +1,6 @@
 // Bars on one time axis: a row a thing, on a canvas, with labels beside it as text, a tooltip by pointer and keyboard,
-// and the same as a table for who cannot see it. Draws only what is in view; 10,000 bars pan smoothly. More rows than
-// SHOWN_ROWS scroll, and only those in view have elements: a job may have 1024 partitions.
+// and all of it as a table for who cannot see it. Draws only what is in view; 10,000 bars pan smoothly. More rows than
+// SHOWN_ROWS scroll, and only those in view are drawn: a job may have 1024 partitions.
 
 import { data, el, keyed, text, title } from "./dom.js";
 import { duration, moment } from "./format.js";
@@ -37,8 +37,8 @@ export class Timeline {
     this.notes = el("div", { class: "tl-notes", "aria-hidden": true });
     this.plot = el("div", { class: "tl-plot" }, this.canvas);
     this.tip = el("div", { class: "tl-tip", role: "status", hidden: true });
-    this.body = el("tbody");
-    this.table = el("div", { class: "sr" }, el("table", {}, el("caption", {}, label), this.body));
+    this.body = el("tbody", { role: "rowgroup" });
+    this.table = el("div", { class: "sr" }, el("table", { class: "tl-table", role: "table", "aria-label": label }, this.body));
     this.scroller = el("div", { class: "tl-scroll" }, el("div", {}, el("div", { class: "tl-grid" }, this.names, this.plot, this.notes)));
     root.classList.add("timeline");
     root.append(this.scroller, this.tip, this.table);
@@ -97,14 +97,13 @@ export class Timeline {
     this.shown.forEach((row, i) => text(this.notes.children[i], row.live?.(now) ?? ""));
   }
 
-  /** The same as words; often enough for a screen reader, not for each frame. */
+  /** All rows as words; often enough for a screen reader, not for each frame. What has ended is said once. */
   describe(now) {
-    keyed(this.body, this.shown, (r) => r.key, () => {
-      const cells = [el("th", { scope: "row" }), el("td")];
-      return { node: el("tr", {}, ...cells), cells };
-    }, ({ cells }, row) => {
-      text(cells[0], row.title ?? row.name);
-      text(cells[1], row.describe(now));
+    keyed(this.body, this.rows, (r) => r.key, makeWords, (part, row) => {
+      if (part.row === row && row.ends?.length) return;
+      part.row = row;
+      text(part.cells[0], row.title ?? row.name);
+      text(part.cells[1], row.describe(now));
     });
   }
 
@@ -360,6 +359,12 @@ export class Timeline {
     this.scroller.scrollTop = (index < this.#first ? index : index - SHOWN_ROWS + 1) * this.rowHeight;
     this.#scrolled();
   }
+}
+
+/** A row of the table; its roles are named, because it is not laid out as one (see timeline.css). */
+function makeWords() {
+  const cells = [el("th", { scope: "row", role: "rowheader" }), el("td", { role: "cell" })];
+  return { node: el("tr", { role: "row" }, ...cells), cells, row: null };
 }
 
 /** The first bar that may reach into the view: bars of a lane do not overlap, so one before the first later one. */

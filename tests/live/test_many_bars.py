@@ -1,4 +1,4 @@
-"""10,000 bars: what is in view is drawn, and no more elements or strokes are made than that takes."""
+"""10,000 bars: what is in view is drawn, with no more elements or strokes than that takes; all of it can be read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BEGIN = """async () => {
 }"""
 
 SEEN = """() => (redraw(), {
-    elements: document.querySelectorAll("#plot *").length,
+    elements: document.querySelectorAll("#plot *:not(.sr, .sr *)").length,
     height: timeline.canvas.height,
     names: [...document.querySelectorAll(".tl-names > div")].map((node) => node.textContent),
     bars: window.bars.slice(),
@@ -148,3 +148,30 @@ def test_in_one_row_of_10000_bars_no_more_is_drawn_than_has_room(many: Page) -> 
     assert box is not None
     many.mouse.move(box["x"] + 5, box["y"] + 30)
     assert many.locator(".tl-tip").inner_text() == "bar 5000"
+
+
+def test_the_table_has_every_row_and_only_what_changes_is_written(many: Page) -> None:
+    many.evaluate("() => show(rows, 0, 1250e3)")
+    rows = many.get_by_role("table", name="bars").get_by_role("row")
+    assert rows.count() == 1250
+    assert rows.nth(0).get_by_role("rowheader").text_content() == "P0: done"
+    words = many.evaluate("() => [...document.querySelectorAll('.tl-table td')].map((td) => td.textContent)")
+    assert all(text.endswith(", done") and "device 100ms" in text for text in words)
+    written = """() => {
+        const seen = new MutationObserver(() => {});
+        seen.observe(document.querySelector(".tl-table"), {subtree: true, childList: true, characterData: true});
+        const live = { ...rows[700], ends: [], describe: (at) => `so far ${at}` };
+        show(rows.with(700, live), 0, 1250e3);
+        timeline.describe(1251e3);
+        timeline.draw(1251e3);
+        return seen.takeRecords().map((record) => record.target.parentElement.closest("tr")?.textContent);
+    }"""
+    changed = many.evaluate(written)
+    assert 1 <= len(changed) <= 4 and set(changed) == {"P700: doneso far 1251000"}
+
+
+def test_a_row_that_comes_in_the_midst_is_read_there(many: Page) -> None:
+    many.evaluate("() => show(rows.toSpliced(600, 1), 0, 1250e3)")
+    many.evaluate("() => show(rows, 0, 1250e3)")
+    heads = many.evaluate("() => [...document.querySelectorAll('.tl-table th')].map((th) => th.textContent)")
+    assert heads == [f"P{n}: done" for n in range(1250)]
