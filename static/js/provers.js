@@ -91,7 +91,7 @@ function fillLine(line, state, p, now, stale) {
   hide(line.trouble, !said.trouble || !p.fresh);
   text(line.trouble, String(said.trouble ?? ""));
   title(line.trouble, `The prover's journal; ${count(said.journal_waiting ?? 0)} records wait to be written`);
-  fillHoldings(line, state, p.prover, now);
+  fillHoldings(line, state, p, now);
 }
 
 function deviceWords(state, prover) {
@@ -117,24 +117,42 @@ function fillMemory(line, values) {
   line.meter.setAttribute("aria-valuemax", limit ?? used);
 }
 
-function fillHoldings(line, state, prover, now) {
-  const mine = [...state.views.holding].filter(([id, view]) => proverOf("holding", id) === prover && view.state !== "evicted");
-  mine.sort(([a], [b]) => (a < b ? -1 : 1));
+/** Keys and programs: those that are being loaded, made or compiled first, with a bar where it is known how far. */
+function fillHoldings(line, state, p, now) {
+  const mine = [...state.views.holding].filter(([id, view]) => proverOf("holding", id) === p.prover && view.state !== "evicted");
+  mine.sort(([a, x], [b, y]) => isBusy(y) - isBusy(x) || (a < b ? -1 : 1));
   hide(line.holdings, !mine.length);
-  keyed(line.holdings, mine, ([id]) => id, () => {
-    const parts = { badge: el("span", { class: "badge" }), name: el("span"), more: el("span", { class: "muted" }) };
-    return { ...parts, node: el("span", { class: "holding" }, parts.badge, parts.name, parts.more) };
-  }, (part, [id, view]) => {
-    const sort = id.split(":")[1];
-    const where = Number.isInteger(view.detail.device) ? ` · GPU ${view.detail.device}` : "";
-    setBadge(part.badge, view.state);
-    setLabel(part.name, `${sort === "key" ? "key" : sort === "program" ? "program" : ""} ${view.detail.name ?? id}${where}`.trim());
-    const busy = view.state === "loading" || view.state === "compiling";
-    const size = view.detail.bytes ? bytes(view.detail.bytes) : "";
-    const share = view.detail.progress;
-    text(part.more, !busy ? size : Number.isFinite(share) ? percent(share, 1) : duration(now - since(view) / 1000));
-    title(part.node, view.detail.error ?? "");
-  });
+  keyed(line.holdings, mine, ([id]) => id, makeHolding, (part, [id, view]) => fillHolding(part, id, view, p, now));
+}
+
+const isBusy = (view) => view.state === "loading" || view.state === "compiling";
+
+function makeHolding() {
+  const part = { badge: el("span", { class: "badge" }), name: el("span", { class: "name" }), more: el("span", { class: "muted" }), fill: el("span") };
+  part.meter = el("div", { class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, hidden: true }, part.fill);
+  part.node = el("div", { class: "holding" }, part.badge, part.name, part.more, part.meter);
+  return part;
+}
+
+function fillHolding(part, id, view, p, now) {
+  const [, sort] = id.split(":");
+  const where = Number.isInteger(view.detail.device) ? ` · GPU ${view.detail.device}` : "";
+  const name = `${sort === "key" ? "key" : sort === "program" ? "program" : ""} ${view.detail.name ?? id}${where}`.trim();
+  setBadge(part.badge, view.state);
+  setLabel(part.name, name);
+  const busy = isBusy(view);
+  const size = view.detail.bytes ? bytes(view.detail.bytes) : "";
+  const share = busy && Number.isFinite(view.detail.progress) ? Math.min(1, Math.max(0, view.detail.progress)) : null;
+  text(part.more, !busy ? size : share === null ? duration(now - since(view) / 1000) : percent(share, 1));
+  title(part.node, view.detail.error ?? "");
+  data(part.node, "fresh", p.fresh ? "yes" : "no");
+  hide(part.meter, share === null);
+  if (share === null) return;
+  const whole = String(Math.round(100 * share));
+  part.fill.style.width = `${100 * share}%`;
+  if (part.meter.getAttribute("aria-valuenow") === whole) return;
+  part.meter.setAttribute("aria-valuenow", whole);
+  part.meter.setAttribute("aria-label", name);
 }
 
 const ENDS = [["done", "Done", "done"], ["failed", "Failed", "failed"], ["cancelled", "Cancelled", "off"]];
