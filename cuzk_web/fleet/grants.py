@@ -33,14 +33,15 @@ PROVER: dict[str, str] = {
     "delivery": "SELECT, INSERT",
     "mirror": "SELECT",
 }
-WEB_READS = tuple(PROVER)
+WEB_READS = (*PROVER, "job_search", "django_migrations")
 
 
 def apply(tables: Iterable[str], using: str = DEFAULT_DB_ALIAS) -> None:
     """Take all rights from both groups, and give those of this module; `tables` are those of the web."""
     statements = [f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}" for role in ("cuzk_prover", "cuzk_web")]
     statements += [f"GRANT {rights} ON {table} TO cuzk_prover" for table, rights in PROVER.items()]
-    statements += [f"GRANT SELECT ON {table} TO cuzk_web" for table in (*WEB_READS, "django_migrations")]
+    present = _present(using)  # of later migrations some tables may be missing
+    statements += [f"GRANT SELECT ON {table} TO cuzk_web" for table in WEB_READS if table in present]
     statements += [f'GRANT SELECT, INSERT, UPDATE, DELETE ON "{table}" TO cuzk_web' for table in tables]
     statements += ["GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO cuzk_prover, cuzk_web"]
     statements += ["REVOKE ALL ON SEQUENCE job_number FROM cuzk_prover, cuzk_web"]
@@ -56,6 +57,10 @@ def web_tables() -> set[str]:
 
 def after_migrate(sender: AppConfig, using: str, **_more: object) -> None:
     """Receiver of `post_migrate`. When migrations ran backwards, tables may be missing."""
-    present = set(connections[using].introspection.table_names(include_views=True))
+    present = _present(using)
     if "mirror" in present:
         apply(sorted(web_tables() & present), using)
+
+
+def _present(using: str) -> set[str]:
+    return set(connections[using].introspection.table_names(include_views=True))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import uuid
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from prover.states import ATTEMPT_ENDS, FRONT
@@ -171,6 +173,17 @@ class JobInput(models.Model):
 
     class Meta:
         db_table = "job_input"
+
+
+class JobSearch(models.Model):
+    """What the history's search looks a job up by, kept by triggers on `job` (sql/search.sql)."""
+
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False)
+    words = ArrayField(models.TextField())
+
+    class Meta:
+        db_table = "job_search"
+        indexes = [GinIndex(fields=["words"], name="job_search_words")]
 
 
 class Attempt(Mirror):

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from django.db.models import Q
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import Func, Q, QuerySet, TextField, Value
+from django.db.models.functions import StrIndex, Upper
+from django.db.models.lookups import GreaterThan
 from django.http import QueryDict
 
+from cuzk_web.fleet.models import JobSearch
 from cuzk_web.live.labels import KINDS
 from prover.errors import InvalidInput
 from prover.states import Job as JobState
@@ -17,6 +21,7 @@ STATES = [state.value for state in JobState if state]
 OPEN, ENDED = "open", "ended"
 MAX_TEXT = 1024  # bytes of UTF-8: a request id is no longer
 MAX_NUMBER = (1 << 63) - 1  # the database's largest
+SHORTEST = 3  # characters of a text that the index finds: its words are as long
 NAMES = ("kind", "state", "since", "until", "q", "before", "after")
 
 
@@ -66,11 +71,26 @@ class JobFilter:
         return where & self._text_where() if self.q else where
 
     def _text_where(self) -> Q:
-        where = Q(request_id__icontains=self.q) | Q(error_code=self.q.lower())
+        # not LIKE, of which the database expects so few that it reads and sorts the table when most jobs are meant
+        place = StrIndex(Upper("request_id"), Upper(Value(self.q)))
+        where = Q(GreaterThan(place, 0)) | Q(error_code=self.q.lower())
+        return where if self._number is None else where | Q(miner_id=self._number) | Q(sector_number=self._number)
+
+    def candidates(self) -> QuerySet[JobSearch] | None:
+        """By the index, the jobs that `q` may mean: all those, and some more. None when `q` is too short for it."""
+        if len(self.q) < SHORTEST:
+            return None
+        parts = Func(Value(self.q), function="search_parts", output_field=ArrayField(TextField()))
+        words = [f"error:{self.q.lower()}"]
+        if self._number is not None:
+            words += [f"miner:{self._number}", f"sector:{self._number}"]
+        return JobSearch.objects.filter(Q(words__contains=parts) | Q(words__overlap=words))
+
+    @property
+    def _number(self) -> int | None:
+        """Of a miner or sector."""
         number = self.q.removeprefix("f0").removeprefix("t0")
-        if number.isascii() and number.isdigit() and int(number) <= MAX_NUMBER:
-            where |= Q(miner_id=int(number)) | Q(sector_number=int(number))
-        return where
+        return int(number) if number.isascii() and number.isdigit() and int(number) <= MAX_NUMBER else None
 
     @property
     def active(self) -> bool:

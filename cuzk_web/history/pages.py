@@ -6,6 +6,7 @@ same wherever in the history it lies. Addresses name the edge by the job's numbe
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from .filters import JobFilter
 
 PAGE = 50  # jobs
 SEARCH_LIMIT_MS = 5000
+FEW = 2000  # jobs that a text may mean are looked at one by one; of more, a page is soon full in the order of the list
 
 
 class SearchTooSlow(CuzkError):
@@ -52,11 +54,20 @@ def job_page(wanted: JobFilter) -> JobPage:
 def page_rows(wanted: JobFilter) -> QuerySet[Job]:
     """The filter's jobs from the page's edge on; upwards, the oldest first, when the edge is `after`."""
     rows = Job.objects.filter(wanted.where()).defer("request_digest", "times", "timings")
+    if (few := _few(wanted)) is not None:
+        rows = rows.filter(pk__in=few)
     if wanted.after is not None:
         return rows.filter(_beyond(wanted.after, "gt")).order_by("submitted_at", "number")
     if wanted.before is not None:
         rows = rows.filter(_beyond(wanted.before, "lt"))
     return rows.order_by("-submitted_at", "-number")
+
+
+def _few(wanted: JobFilter) -> list[uuid.UUID] | None:
+    """The jobs that the filter's text may mean, unless they are many, or only the table itself can tell."""
+    found = wanted.candidates() if wanted.q else None
+    ids = None if found is None else list(found.values_list("job_id", flat=True)[: FEW + 1])
+    return ids if ids is not None and len(ids) <= FEW else None
 
 
 def _beyond(edge: int, side: str) -> Q:

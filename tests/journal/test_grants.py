@@ -12,6 +12,7 @@ from tests.postgres import Database
 pytestmark = pytest.mark.postgres
 SHARED = (
     "session device worker holding job job_input attempt transition proof delivery sample anomaly command counter"
+    " job_search"
 ).split()  # fmt: skip
 
 

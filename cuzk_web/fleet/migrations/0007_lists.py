@@ -4,18 +4,12 @@ Made beside running provers: nothing keeps them from writing. Outside a transact
 then there, or invalid); it can be run again then.
 """
 
-from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.contrib.postgres.operations import RemoveIndexConcurrently
 from django.db import migrations, models
 
+from cuzk_web.fleet.operations import AddIndexAgain
+
 NEWEST = ["-submitted_at", "-number"]
-
-
-class AddIndexAgain(AddIndexConcurrently):
-    """Takes what stands there under the name away first: an earlier one, or what an interrupted run has left."""
-
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
-        schema_editor.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{self.index.name}"')
-        super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 
 class Migration(migrations.Migration):
