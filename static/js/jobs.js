@@ -14,9 +14,11 @@ const RECENT = 10;
 const PRIORITIES = { 4: "critical", 3: "high", 2: "normal", 1: "low" };
 const WAITING = new Set(["queued", "held"]);
 
-/** Open jobs: those at work first, then by (priority, deadline, number). */
+/** Open jobs, and those that ended but still hold a worker: at work first, then by (priority, deadline, number). */
 export function openJobs(state) {
-  const open = [...state.views.job].filter(([, view]) => !JOB_ENDS.has(view.state));
+  const holding = new Set();
+  for (const held of state.held.values()) for (const key of held) holding.add(get(state, "attempt", key).job);
+  const open = [...state.views.job].filter(([id, view]) => !JOB_ENDS.has(view.state) || holding.has(id));
   const key = ([, view]) => [
     WAITING.has(view.state) ? 1 : 0, -(view.detail.priority ?? 0), view.detail.deadline_us ?? Infinity, view.detail.number ?? 0,
   ];
@@ -118,15 +120,16 @@ function fillJob(card, state, id, view, now) {
   card.meter.setAttribute("aria-valuemax", card.counts.all);
   hide(card.error, !detail.error);
   text(card.error, detail.error ? `${view.reason ?? detail.error_code ?? "failed"}: ${detail.error}` : "");
-  const [from, to] = span(view, rows, now);
+  card.over = JOB_ENDS.has(view.state) && !rows.some((row) => row.bars.at(-1)?.to === null);
+  const [from, to] = span(card, view, rows, now);
   card.timeline.set(rows, from, to, now);
   tickJob(card, state, id, now);
 }
 
 /** From the first thing that was done to the end, or a little beyond now. */
-function span(view, rows, now) {
+function span({ over }, view, rows, now) {
   const from = Math.min(...rows.flatMap((row) => (row.bars.length ? [row.bars[0].from] : [])), now);
-  if (JOB_ENDS.has(view.state)) return [from, since(view) / 1000 + 0.02 * (since(view) / 1000 - from) + 100];
+  if (over) return [from, since(view) / 1000 + 0.02 * (since(view) / 1000 - from) + 100];
   return [from, from + niceSpan(now - from)];
 }
 
@@ -139,7 +142,7 @@ function tickJob(card, state, id, now) {
   setFact(card.fact.again, again === null ? null : `${duration(now - again)} ago`);
   setDeadline(card.fact.deadline, view.detail.deadline_us, now, over);
   setFact(card.fact.left, over || WAITING.has(view.state) ? null : estimate(card.counts, now));
-  if (!over) card.timeline.tick(now);
+  if (!card.over) card.timeline.tick(now);
   card.timeline.draw(now);
 }
 
