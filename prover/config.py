@@ -103,6 +103,7 @@ class Gpus(Section):
     platform: Literal["cpu", "gpu"] = "cpu"
     devices: tuple[Annotated[int, Field(ge=0)], ...] = ()
     cpu_devices: int = Field(1, ge=1, le=64)
+    devices_per_proof: int = Field(1, ge=1, le=64)
     gpu_workers_per_device: int = Field(2, ge=1, le=16)
     gpu_threads: int = Field(0, ge=0, le=1024)
 

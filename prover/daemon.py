@@ -128,7 +128,8 @@ class Prover:
         self._stop = stop
         cache = config.cache.directory
         jax_devices = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, cache / "jax")
-        self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices)
+        per_proof = config.gpus.devices_per_proof
+        self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices, per_proof=per_proof)
         self._keys = KeyStore(config.srs.param_cache)
         self._kinds = make_kinds(config, self._keys, self._devices)
         self._results = LateResults()
@@ -246,7 +247,11 @@ class Session:
 
 def make_kinds(config: Config, keys: KeyStore, devices: Sequence[Device]) -> dict[str, AnyKind]:
     """The kinds that this prover proves, by name."""
-    own_memory = [found for device in devices if (found := device.info.memory_total_bytes) is not None]
+    own_memory = [
+        found // config.gpus.devices_per_proof
+        for device in devices
+        if (found := device.info.memory_total_bytes) is not None
+    ]
     settings = KindSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",

@@ -64,7 +64,8 @@ def devices(config: Config) -> Findings:
     from .pipeline.devices import discover
 
     found = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, config.cache.directory / "jax")
-    for device in discover(config.daemon.prover, found, config.gpus.devices):
+    per_proof = config.gpus.devices_per_proof
+    for device in discover(config.daemon.prover, found, config.gpus.devices, per_proof=per_proof):
         yield Verdict.GOOD, f"device {device.ordinal}: {device.info.name} ({device.info.platform})"
 
 

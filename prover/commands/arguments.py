@@ -20,7 +20,10 @@ from prover.filecoin.shapes import (
 if TYPE_CHECKING:
     import jax
 
+    from prover.algebra.kernels import Place
+
 Parsers = argparse._SubParsersAction  # argparse has no public name for it
+MOST_DEVICES = 64
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +60,31 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
 def add_device(parser: argparse.ArgumentParser) -> None:
     """--platform."""
     parser.add_argument("--platform", choices=["cpu", "gpu"], default="cpu", help="where to compute (default cpu)")
+
+
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """--platform and --devices."""
+    add_device(parser)
+    parser.add_argument("--devices", type=_count, default=1, metavar="N", help="that work on it together (default 1)")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MOST_DEVICES:
+        raise argparse.ArgumentTypeError(f"{number} is not between 1 and {MOST_DEVICES}")
+    return number
+
+
+def open_devices(arguments: argparse.Namespace) -> Place:
+    """Configures JAX; the first --devices of the platform. Raises PlatformUnavailable, and DeviceMissing where there
+    are fewer."""
+    from prover.jaxconf import configure
+    from prover.pipeline.devices import discover
+
+    count = arguments.devices
+    found = configure(arguments.platform, count if arguments.platform == "cpu" else 1, cache_directory("jax"))
+    place: Place = discover("prove", found, range(count), per_proof=count)[0].handle
+    return place
 
 
 def open_device(arguments: argparse.Namespace) -> jax.Device:

@@ -39,6 +39,7 @@ _UNAVAILABLE_CODES = frozenset(
         "database_away",
         "database_full",
         "device_missing",
+        "devices_uneven",
         "database_unusable",
         "file_unwritable",
         "key_write_failed",

@@ -12,7 +12,7 @@ from prover.filecoin.fr import MODULUS
 from prover.filecoin.partitions import Partition, partitions
 from prover.filecoin.request import ProofRequest
 
-from .arguments import Parsers, add_device, add_keys, cache_directory, open_device
+from .arguments import Parsers, add_devices, add_keys, cache_directory, open_devices
 from .exits import Exit
 from .files import read_request, write_file
 from .tables import table_store
@@ -35,7 +35,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="PROOF", help="192 bytes a partition")
     for name in ("r", "s"):
         parser.add_argument(f"--{name}", metavar="HEX", help="fixed, for tests only; else fresh random numbers")
-    add_device(parser)
+    add_devices(parser)
     parser.set_defaults(run=run)
 
 
@@ -80,11 +80,11 @@ def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tupl
         warn(entry.warning)
     loading = Progress("preparing the key")
     parameters = store.open(name, loading)
-    device = open_device(arguments)
+    place = open_devices(arguments)
     circuit = Circuit.load(request.shape, cache_directory("circuits"))
     memory = load().table_bytes()
     key = ProvingKey(
-        parameters, circuit.matrices, device, threads=cpus(), store=table_store(), table_bytes=memory
+        parameters, circuit.matrices, place, threads=cpus(), store=table_store(), table_bytes=memory
     )  # fmt: skip
     loading.done()
 

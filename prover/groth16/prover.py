@@ -15,13 +15,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-import jax
 import numpy as np
 
 from prover.algebra import kernels, msm
 from prover.algebra.constants import R
 from prover.algebra.curve import G1, G2
-from prover.algebra.kernels import Residues
+from prover.algebra.kernels import Place, Residues
 from prover.algebra.ntt import Domain
 from prover.circuits.matrices import Matrices
 from prover.groth16 import assembly, proof
@@ -76,7 +75,7 @@ class ProvingKey:
         self,
         parameters: Parameters,
         matrices: Matrices,
-        device: jax.Device | None = None,
+        device: Place | None = None,
         *,
         threads: int = 2,
         store: TableStore | None = None,
@@ -92,8 +91,8 @@ class ProvingKey:
         self._device = device
         self._bases = KeyBases(parameters, matrices, self.wires, store, table_bytes, threads)
 
-    def on(self, device: jax.Device) -> ProvingKey:
-        """The same key for another device: they share the bases, their tables and the domain's."""
+    def on(self, device: Place) -> ProvingKey:
+        """The same key for another device, or several as one: they share the bases, their tables and the domain's."""
         other = copy.copy(self)
         other._device = device
         return other
@@ -120,7 +119,7 @@ class ProvingKey:
     def warm_up(self) -> None:
         """Compile all that a proof needs, so that it retraces nothing; almost nothing of its work is done."""
 
-        def compile_on(device: jax.Device | None, programs: Callable[[], None]) -> Callable[[], None]:
+        def compile_on(device: Place | None, programs: Callable[[], None]) -> Callable[[], None]:
             return lambda: _run_on(device, programs)
 
         _together(
@@ -225,7 +224,7 @@ def _together(stages: dict[str, Callable[[], T]]) -> dict[str, T]:
         return {name: future.result() for name, future in running.items()}
 
 
-def _run_on(device: jax.Device | None, work: Callable[[], T]) -> T:
+def _run_on(device: Place | None, work: Callable[[], T]) -> T:
     with kernels.on(device):
         return work()
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..algebra.mesh import DeviceMesh
 from ..errors import CuzkError
 from .allocator import DeviceInfo
 from .attempts import Order
@@ -20,6 +21,12 @@ class DeviceMissing(CuzkError):
     """A device that the configuration names does not exist."""
 
     code = "device_missing"
+
+
+class DevicesUneven(CuzkError):
+    """The devices do not make groups of as many as are to work on one proof."""
+
+    code = "devices_uneven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,8 @@ class DeviceLock:
 
 @dataclass(slots=True)
 class Device:
-    """A device that attempts can hold; `handle` is the JAX device (or what a test's kind understands)."""
+    """A device, or a group that works on one proof, that attempts can hold; `handle` is the JAX device or the mesh (or
+    what a test's kind understands)."""
 
     info: DeviceInfo
     handle: Any
@@ -96,23 +104,48 @@ class Device:
 
     @property
     def ordinal(self) -> int:
-        """Its number on this host."""
+        """Its number on this host; of a group, that of its first device."""
         return self.info.ordinal
 
 
 def discover(
-    prover: str, jax_devices: Sequence[Any], ordinals: Sequence[int] = (), observer: Observer | None = None
+    prover: str,
+    jax_devices: Sequence[Any],
+    ordinals: Sequence[int] = (),
+    observer: Observer | None = None,
+    *,
+    per_proof: int = 1,
 ) -> list[Device]:
-    """The devices with these ordinals, all when there are none. Raises DeviceMissing for one that JAX does not have."""
+    """The devices with these ordinals, all when there are none; `per_proof` in a row make one.
+
+    Raises DeviceMissing for one that JAX does not have, DevicesUneven where some would be left over.
+    """
     known = dict(enumerate(jax_devices))
     wanted = list(ordinals) or sorted(known)
     for ordinal in wanted:
         if ordinal not in known:
             have = ", ".join(f"{n} ({device.platform})" for n, device in known.items()) or "none"
             raise DeviceMissing(f"device {ordinal} does not exist; JAX has {have}", field="gpus.devices")
-    return [Device(_info(prover, n, known[n]), known[n], observer) for n in wanted]
+    if len(wanted) % per_proof:
+        raise DevicesUneven(
+            f"{len(wanted)} devices do not make groups of {per_proof}", field="gpus.devices_per_proof"
+        )  # fmt: skip
+    groups = [wanted[first : first + per_proof] for first in range(0, len(wanted), per_proof)]
+    return [_device(prover, group[0], [known[n] for n in group], observer) for group in groups]
 
 
-def _info(prover: str, ordinal: int, device: Any) -> DeviceInfo:
+def _device(prover: str, ordinal: int, group: Sequence[Any], observer: Observer | None) -> Device:
+    first = group[0]
+    if len(group) == 1:
+        return Device(DeviceInfo(prover, ordinal, first.device_kind, first.platform, _memory(first)), first, observer)
+    smallest = min((size for size in map(_memory, group) if size is not None), default=None)
+    memory = smallest * len(group) if smallest is not None else None  # what they hold, each holds whole
+    info = DeviceInfo(prover, ordinal, f"{first.device_kind} ({len(group)} as one)", first.platform, memory)
+    return Device(info, DeviceMesh.of(group), observer)
+
+
+def _memory(device: Any) -> int | None:
+    """Bytes of its own memory; None for a CPU."""
     stats = getattr(device, "memory_stats", lambda: None)() or {}
-    return DeviceInfo(prover, ordinal, device.device_kind, device.platform, stats.get("bytes_limit"))
+    size: int | None = stats.get("bytes_limit")
+    return size

@@ -56,9 +56,18 @@ def fixed() -> tuple[str, ...]:
     return ("--r", published["r"], "--s", published["s"])
 
 
-def test_the_proof_of_fixed_r_and_s_is_that_of_the_rust_stack(run: Any, local: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pytest.param([], id="one device"),
+        pytest.param(["--devices", "2"], id="two devices", marks=pytest.mark.acceptance),
+    ],
+)
+def test_the_proof_of_fixed_r_and_s_is_that_of_the_rust_stack(
+    devices: list[str], run: Any, local: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "proof"
-    made = run("prove", WINDOW, "--keys", local, "--out", out, *fixed())
+    made = run("prove", WINDOW, "--keys", local, "--out", out, *fixed(), *devices)
     assert made.returncode == 0, made.stderr
     assert WARNING in made.stderr
     assert "fixed r and s give the witness away" in made.stderr
@@ -128,6 +137,14 @@ def test_blinding_that_is_none(arguments: list[str], local: Path, tmp_path: Path
     command = ["prove", str(WINDOW), "--keys", str(local), "--out", str(tmp_path / "proof"), *arguments]
     assert cli.main(command) == Exit.BAD_INPUT
     assert "[blinding_invalid]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("devices", ["0", "65", "many"])
+def test_a_number_of_devices_that_is_none(devices: str, tmp_path: Path, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["prove", str(WINDOW), "--out", str(tmp_path / "proof"), "--devices", devices])
+    assert caught.value.code == Exit.USAGE
+    assert "--devices" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"alpha": "01"}', '{"scalars": 1}'])

@@ -10,6 +10,7 @@ import pytest
 from prover import jaxconf
 from prover.algebra import kernels
 from prover.algebra.kernels import Kernel
+from prover.algebra.mesh import DeviceMesh
 from prover.circuits.synthesis import Circuit
 from prover.groth16.prover import ProvingKey, start
 from tests.algebra.test_programs import events  # noqa: F401
@@ -73,6 +74,30 @@ def test_after_the_warm_up_a_proof_on_a_second_device_compiles_nothing(events: l
     wires = assignment("tiny")
     key.warm_up()
     jax.jit(lambda x: x - 1)(1)
+    assert events, "the listener hears nothing: this test would pass whatever happened"
+    events.clear()
+    start(key, wires, 5, 6).finish()
+    assert events == []
+
+
+@pytest.mark.parametrize("circuit", ["tiny", "window"])
+def test_a_proof_of_several_devices_is_the_rust_stacks(circuit: str, record: Record) -> None:
+    devices = jaxconf.devices("cpu")
+    wires, (_, published) = assignment(circuit), published_proofs(circuit)
+    key = ProvingKey(parameters(circuit), recorded(circuit)).on(DeviceMesh.of(devices))
+    record.take()
+    pending = start(key, wires, canon("r"), canon("s"))
+    assert record.take() == set(devices) and len(devices) == 2
+    assert pending.finish() == published[0]
+    assert record.take() == {kernels.host()}
+    assert start(key, wires, 0, 0).finish() == published[1]
+
+
+def test_after_the_warm_up_a_proof_of_several_devices_compiles_nothing(events: list[str]) -> None:  # noqa: F811
+    key = ProvingKey(parameters("tiny"), recorded("tiny")).on(DeviceMesh.of(jaxconf.devices("cpu")))
+    wires = assignment("tiny")
+    key.warm_up()
+    jax.jit(lambda x: x - 3)(1)
     assert events, "the listener hears nothing: this test would pass whatever happened"
     events.clear()
     start(key, wires, 5, 6).finish()

@@ -31,6 +31,7 @@ def test_defaults_need_nothing() -> None:
     loaded = config.load(None, {})
     assert loaded.pipeline.enabled and loaded.pipeline.split
     assert loaded.gpus.gpu_workers_per_device == 2 and loaded.gpus.devices == ()
+    assert loaded.gpus.devices_per_proof == 1
     assert loaded.device_threads >= 1 and loaded.synthesis_threads >= 1 and loaded.synthesis_workers >= 1
 
 
@@ -88,6 +89,7 @@ def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_eac
         ("[daemon]\nlisten = 'x'", "daemon.listen", "key of the original"),
         ("[memory]\ntotal_budget = 'auto'", "memory.total_budget", "no budget for all memory"),
         ("[gpus]\ncpu_devices = 0", "gpus.cpu_devices", "greater than or equal to 1"),
+        ("[gpus]\ndevices_per_proof = 0", "gpus.devices_per_proof", "greater than or equal to 1"),
         ("[gpus]\nplatform = 'tpu'", "gpus.platform", "'cpu' or 'gpu'"),
         ("[daemon]\nprover = 'a/b'", "daemon.prover", "match pattern"),
         ("[daemon]\nprover = 'a:b'", "daemon.prover", "match pattern"),

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import pytest
 
 from prover import jaxconf
 from prover.algebra.domains import DomainTooLarge
+from prover.algebra.mesh import DeviceMesh
 from prover.errors import InvalidInput
 from prover.filecoin.errors import MerklePathMismatch
 from prover.filecoin.post import PostInstance, PostPartition
@@ -22,7 +24,7 @@ from prover.filecoin.shapes import GIB, ProofKind, circuit_shape
 from prover.groth16.errors import KeyFileDamaged, KeyNotFound
 from prover.groth16.store import KeyStore
 from prover.groth16.verifier import PreparedKey
-from prover.pipeline.devices import DeviceMissing, discover
+from prover.pipeline.devices import DeviceMissing, DevicesUneven, Observation, discover
 from prover.pipeline.filecoin import FilecoinKind, KindSettings
 from prover.pipeline.kinds import ProofRefused
 from prover.pipeline.single_flight import SingleFlight
@@ -86,6 +88,25 @@ def test_a_real_proof_goes_through_the_engine(kind: TinyKind, options: dict[str,
     assert all(len(delivered) == 1 and vk.verify(inputs, delivered[0]) for delivered in proofs)
     assert len({delivered[0] for delivered in proofs}) == 3, "r and s are fresh"
     assert not rig.anomalies and rig.view(Entity.JOB, "job0").detail["local_keys"] is False
+
+
+def test_a_group_of_devices_is_one_device_to_the_workers(kind: TinyKind) -> None:
+    truth: list[Observation] = []
+    devices = discover("prover", jaxconf.devices("cpu"), [0, 1], truth.append, per_proof=2)
+    with Rig(devices=devices, kinds={"window-post": kind}) as rig:
+        for n in range(2):
+            rig.source.jobs.append(ClaimedJob(JobInfo(f"job{n}", "window-post", 1, number=n), request()))
+        rig.engine.wake()
+        for n in range(2):
+            rig.await_job(f"job{n}", "done", patience_s=200)
+        assert rig.view(Entity.DEVICE, "prover/0").detail["name"] == "cpu (2 as one)"
+        assert {rig.view(Entity.WORKER, f"prover/0/{sub}").state for sub in range(2)} == {"online"}
+    assert not rig.anomalies
+    held = [seen.what for seen in truth if seen.where == "prover/0" and seen.what.startswith("device_")]
+    assert held == ["device_acquired", "device_released"] * 2  # one lock for all of them
+    work = kind.load(request())[0]
+    vk = PreparedKey(kind._settings.keys.verifying_key(work.shape.key_name))
+    assert all(vk.verify(work.public_inputs, rig.results.deliveries[f"job{n}"][0]) for n in range(2))
 
 
 def test_phases_of_key_and_compilation_are_seen_once_a_device(kind: TinyKind) -> None:
@@ -243,6 +264,15 @@ def test_devices_are_those_that_jax_has() -> None:
     assert [device.info.id for device in found] == [f"prover/{n}" for n in range(len(found))]
     with pytest.raises(DeviceMissing, match="device 9 does not exist"):
         discover("prover", jaxconf.devices("cpu"), [9])
+
+
+def test_groups_of_devices_leave_none_over() -> None:
+    devices = jax.devices("cpu")
+    (both,) = discover("prover", devices, [2, 1], per_proof=2)
+    assert both.handle == DeviceMesh.of([devices[2], devices[1]]) and both.info.id == "prover/2"
+    with pytest.raises(DevicesUneven, match="3 devices do not make groups of 2") as caught:
+        discover("prover", devices, per_proof=2)
+    assert caught.value.field == "gpus.devices_per_proof"
 
 
 def test_what_fails_to_load_is_tried_again_by_the_next() -> None:
