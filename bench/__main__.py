@@ -23,7 +23,9 @@ def main() -> None:
     if arguments and not (len(names) == 1 and names[0] in WITH_OPTIONS):
         sys.exit(f"no bench {arguments[0]}; there are {', '.join((*BENCHES, *FURTHER))}")
     for name, own in [(name, arguments) for name in names] or BENCHES.items():
-        importlib.import_module(f"bench.{name}").main(*([own] if own else []))
+        status = importlib.import_module(f"bench.{name}").main(*([own] if own else []))
+        if status:
+            sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ PEER = Path(__file__).resolve().parent / "peers" / "bellperson"
 MATRICES = ("A", "B", "C")
 
 
-def build() -> Path | None:
-    """The peer's program, built when cargo is there; None (after saying so) where it is not."""
+def build(limit: float | None = None) -> Path | None:
+    """The peer's program, built (in so many seconds at most) when cargo is there; None (after saying so) where it is
+    not."""
     if shutil.which("cargo") is None:
-        print("peer not installed: cargo is absent, so bellperson is not measured")
+        print("peer not installed: cargo is absent, so bellperson is not measured", file=sys.stderr)
         return None
-    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=PEER, check=True)
+    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=PEER, check=True, timeout=limit)
     return PEER / "target" / "release" / "bellperson-peer"
 
 
@@ -44,10 +46,12 @@ def dump(arrays: dict[str, NDArray[Any]], path: Path) -> None:
         out.write(b"".join(np.ascontiguousarray(arrays[part]).tobytes() for part in ("coefs", "inputs", "aux")))
 
 
-def measure(program: Path, circuit: Path, params: Path, proofs: int, *, setup: bool = False) -> dict[str, Any]:
-    """Seconds of each proof and verification (and of one setup) by bellperson on two threads."""
+def measure(
+    program: Path, circuit: Path, params: Path, proofs: int, *, setup: bool = False, limit: float | None = None
+) -> dict[str, Any]:
+    """Seconds of each proof and verification (and of one setup) by bellperson on two threads, in `limit` seconds."""
     command = [str(program), str(circuit), str(params), str(proofs), *(["setup"] if setup else [])]
     environment = {**os.environ, "RAYON_NUM_THREADS": "2"}
-    answer = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    answer = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=limit)
     result: dict[str, Any] = json.loads(answer.stdout)
     return result

@@ -36,6 +36,10 @@ HEAD = (
 )  # fmt: skip
 
 
+class Ended(Exception):
+    """A process of ours ended before it answered; it has said why."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to measure of a circuit."""
@@ -157,7 +161,7 @@ def session(words: list[str]) -> Iterator[Any]:
             process.stdin.flush()
             line = process.stdout.readline()
             if not line:
-                sys.exit(f"{' '.join(words[2:5])} ended while it was asked to {what}: exit status {process.wait()}")
+                raise Ended(f"exit status {process.wait()} when asked to {what}: {' '.join(words)}")
             answer: dict[str, Any] = json.loads(line)
             return answer
 

@@ -7,6 +7,7 @@ compiles, `session` then does what it reads, a step a line. Answers are lines of
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +64,8 @@ class Bench:
     def __init__(self, shape: CircuitShape, out: Path, device: jax.Device) -> None:
         self.idle_mib = of_status("VmRSS")
         self.shape, self.out, self.device = shape, out, device
+        # the peer has two threads as well; beside a GPU the whole host works
+        self.threads = 2 if device.platform == "cpu" else max(2, os.cpu_count() or 2)
         self.store = KeyStore(out)
         self.circuit = Circuit.load(shape, out)
         self.instance, self.public_inputs = self.made_instance()
@@ -74,9 +77,9 @@ class Bench:
         return partition.instance, partition.public_inputs
 
     def setup(self) -> dict[str, Any]:
-        """Time a set-up with fresh scalars; keep the first key."""
-        cpu = time.process_time()
-        seconds, parameters = timed(lambda: setup(self.circuit.matrices))
+        """Time a set-up with fresh scalars, on two threads (or CUZK_BENCH_THREADS); keep the first key."""
+        cpu, threads = time.process_time(), int(os.environ.get("CUZK_BENCH_THREADS", "2"))
+        seconds, parameters = timed(lambda: setup(self.circuit.matrices, threads=threads))
         cpu = time.process_time() - cpu
         if not self.store.path(self.shape.key_name, "params").exists():
             self.store.add(self.shape.key_name, parameters, self.shape.sector.size, known_scalars=False)
@@ -94,13 +97,17 @@ class Bench:
 
     def load(self) -> dict[str, Any]:
         """Map the key, make it ready, compile. Its bases are mapped from a file, which is made when it is absent."""
-        bases = TableStore(self.out / "tables", threads=2)
+        matrices, bases = self.circuit.matrices, TableStore(self.out / "tables", self.threads)
         open_s, parameters = timed(lambda: self.store.open(self.shape.key_name))
-        key_s, self.key = timed(lambda: ProvingKey(parameters, self.circuit.matrices, self.device, store=bases))
+        key_s, self.key = timed(
+            lambda: ProvingKey(parameters, matrices, self.device, threads=self.threads, store=bases)
+        )
         compile_s, _ = timed(self._compile)
         self.prepared = PreparedKey(parameters.vk)
-        size = {"constraints": self.circuit.matrices.num_constraints, "rows": self.circuit.matrices.num_rows}
-        return {"open_s": open_s, "key_s": key_s, "compile_s": compile_s, "tables_mib": self.key.nbytes / 2**20} | size
+        return {
+            "device": self.device.device_kind, "constraints": matrices.num_constraints, "open_s": open_s,
+            "key_s": key_s, "compile_s": compile_s, "tables_mib": self.key.nbytes / 2**20,
+        }  # fmt: skip
 
     def _compile(self) -> None:
         self.circuit.compile()
@@ -110,7 +117,7 @@ class Bench:
         """One whole proof, verified."""
         parts: dict[str, float] = {}
         cpu = time.process_time()
-        parts["synthesis"], assignment = timed(lambda: self.circuit.synthesize(self.instance, 2))
+        parts["synthesis"], assignment = timed(lambda: self.circuit.synthesize(self.instance, self.threads))
         parts["device"], pending = timed(lambda: start(self.key, assignment, timer=stages(parts)))
         parts["tail"], proof = timed(pending.finish)
         cpu = time.process_time() - cpu
@@ -122,7 +129,7 @@ class Bench:
 
     def tabulate(self, mib: str) -> dict[str, Any]:
         """Make (or map, when they are there) the tables that so much memory holds, bases included."""
-        seconds, _ = timed(lambda: self.key.tabulate(int(mib) << 20, threads=2))
+        seconds, _ = timed(lambda: self.key.tabulate(int(mib) << 20, threads=self.threads))
         return {"tabulate_s": seconds, "tables_mib": self.key.nbytes / 2**20}
 
     def memory(self) -> dict[str, Any]:
