@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from prover.algebra import buckets, digits, endomorphism, kernels, points, reduction, small
+from prover.algebra import buckets, chunks, digits, endomorphism, kernels, points, reduction, small
 from prover.algebra.bases import Kept, Layout, Points, Windows, kept
 from prover.algebra.buckets import Ints
 from prover.algebra.curve import Group
@@ -29,6 +29,10 @@ from prover.errors import InvalidInput
 _ENTRIES: Final = 1 << 23
 #: as many buckets as the longest lane of the reduction takes
 _WARM_UP_BITS: Final = 6
+
+
+#: the numbers of buckets over all sets, and a projective row for each
+_Sums = tuple[Ints, Rows]
 
 
 class ScalarCountMismatch(InvalidInput):
@@ -67,19 +71,40 @@ class FixedBases:
         self.layout, self._rows, self._finite = bases.layout, bases.rows, bases.finite
         self.group, self.size, self.windows = self.layout.group, self.layout.size, self.layout.windows
         self._parts = self.layout.parts
-        self._tables: dict[kernels.Place, Table] = {}
+        self._tables: dict[tuple[kernels.Place, bool], Table] = {}  # copied to the device or not
 
     @property
     def nbytes(self) -> int:
         """Memory of the rows, on the host and on each device whose memory is its own."""
         return self._rows.nbytes
 
-    def _table(self) -> Table:
-        """The rows at this thread's place."""
-        place = kernels.place()
-        if place not in self._tables:
-            self._tables[place] = Table.of_affine(self.group, self._rows)
-        return self._tables[place]
+    @property
+    def _base_bytes(self) -> int:
+        """Memory of the rows of one base."""
+        return self.windows.copies * self._parts * self._rows[:1].nbytes
+
+    def _table(self, part: slice) -> Table:
+        """The rows of these bases at this thread's place. All of them stay there, if there is room; some are copied."""
+        limit = chunks.limit()
+        place = kernels.place(), limit is not None
+        if len(range(*part.indices(self.size))) < self.size:
+            if limit and self._tables.pop(place, None):
+                limit.drop(self.nbytes)
+            return Table.of_affine(self.group, self._rows_alone(part))
+        if place in self._tables:
+            return self._tables[place]
+        table = Table.of_affine(self.group, self._rows)
+        if limit is None or limit.keep(self.nbytes):
+            self._tables[place] = table
+        return table
+
+    def _rows_alone(self, part: slice) -> Rows:
+        """A copy of the rows of these bases, block by block, after that of infinity."""
+        blocks = self._rows[1:].reshape(self.windows.copies * self._parts, self.size, -1)[:, part]
+        rows = np.empty((1 + blocks.shape[0] * blocks.shape[1], blocks.shape[2]), np.float32)
+        rows[0] = self._rows[0]
+        rows[1:].reshape(blocks.shape)[:] = blocks
+        return rows
 
     def msm(self, scalars: Bytes, threads: int = 1) -> Bytes:
         """sum s_i P_i for canonical scalars uint8[n, 32] -> one uncompressed point uint8[96 or 192].
@@ -94,22 +119,48 @@ class FixedBases:
     def _sum(self, scalars: Bytes, threads: int) -> small.Point:
         ones, others = self._apart(scalars)
         w = self.windows if self.layout.fixed else Windows.best(self._parts * len(others), 1, self.windows.length)
-        chosen, rows = self._digits(scalars[others], w), self._rows_of(others, w)
-        number, found = np.zeros((w.sets, w.buckets), np.int64), [np.empty((0, self.group.columns), np.float32)]
+
+        def of_chunk(part: slice) -> _Sums:
+            own = (_within(ones, part), _within(others, part))
+            return self._chunk_sums(scalars[part], *own, part, w, threads) if any(map(len, own)) else none
+
+        none: _Sums = (np.empty(0, np.int64), np.empty((0, self.group.columns), np.float32))
+        found = none
+        for number, sums in chunks.slices(self.size, self._base_bytes, of_chunk):
+            found = self._folded(found, (number, sums), threads) if len(found[0]) else (number, sums)
+        return small.horner(self._totals(found, w, threads), w.bits, self.group.degree)
+
+    def _chunk_sums(self, scalars: Bytes, ones: Ints, others: Ints, part: slice, w: Windows, threads: int) -> _Sums:
+        """The sums of buckets over the bases of a chunk; `ones` and `others` count from its first one."""
+        chosen, rows = self._digits(scalars[others], w), self._rows_of(others, w, len(scalars))
+        table, found = self._table(part), []
         for sets in _groups(w, chosen.size):
             entries, sizes = _sort(chosen, rows, w, sets, ones)
-            bucket, sums = self._bucket_sums(entries, sizes, threads)
-            number[sets].reshape(-1)[bucket] = 1 + sum(map(len, found)) + np.arange(len(sums))
-            found.append(sums)
-        totals = reduction.weighted_sums(self.group, number, np.concatenate(found), threads)
-        return small.horner(totals, w.bits, self.group.degree)
+            runs = buckets.cut(entries, sizes)
+            sums = buckets.add_runs(table, runs, threads)
+            kept = buckets.fold(self.group, runs.bucket, sums, threads)
+            found.append((sets.start * w.buckets + runs.bucket[kept], sums[kept]))
+        return np.concatenate([number for number, _ in found]), np.concatenate([sums for _, sums in found])
 
-    def _bucket_sums(self, entries: Entries, sizes: Ints, threads: int) -> tuple[Ints, Rows]:
-        """The buckets that are not empty, and their sums."""
-        runs = buckets.cut(entries, sizes)
-        sums = buckets.add_runs(self._table(), runs, threads)
-        kept = buckets.fold(self.group, runs.bucket, sums, threads)
-        return runs.bucket[kept], sums[kept]
+    def _folded(self, left: _Sums, right: _Sums, threads: int) -> _Sums:
+        """The sums of buckets over both chunks."""
+        number, sums = np.concatenate([left[0], right[0]]), np.concatenate([left[1], right[1]])
+        kept = buckets.fold(self.group, number, sums, threads)
+        return number[kept], sums[kept]
+
+    def _totals(self, found: _Sums, w: Windows, threads: int) -> list[small.Point]:
+        """The weighted sum of the buckets of each set."""
+        place = np.zeros((w.sets, w.buckets), np.int64)
+        place.reshape(-1)[found[0]] = 1 + np.arange(len(found[0]))
+
+        def of_sets(part: slice) -> list[small.Point]:
+            own = place[part]
+            rows, numbers = own[own > 0] - 1, np.zeros_like(own)
+            numbers[own > 0] = 1 + np.arange(len(rows))
+            return reduction.weighted_sums(self.group, numbers, found[1][rows], threads)
+
+        unit = 2 * w.buckets * self.group.columns * found[1].itemsize  # rows are padded to a power of two
+        return [total for totals in chunks.slices(w.sets, unit, of_sets) for total in totals]
 
     def _apart(self, scalars: Bytes) -> tuple[Ints, Ints]:
         """Which scalars are 1, and which are neither 0 nor 1; those of bases at infinity are left out."""
@@ -124,9 +175,9 @@ class FixedBases:
         cut = endomorphism.split(self.group, scalars)
         return digits.of_integers(cut.reshape(-1, cut.shape[2]), w.length, w.bits)
 
-    def _rows_of(self, chosen: Ints, w: Windows) -> Ints:
-        """The rows of those bases, of all parts in all tables, in the order of the digits of a set."""
-        blocks = np.arange(w.copies * self._parts)[:, None] * self.size
+    def _rows_of(self, chosen: Ints, w: Windows, size: int) -> Ints:
+        """The rows of those of `size` bases, of all parts in all tables, in the order of the digits of a set."""
+        blocks = np.arange(w.copies * self._parts)[:, None] * size
         rows: Ints = (1 + blocks + chosen).reshape(-1)
         return rows
 
@@ -144,6 +195,13 @@ def compile_sums(group: Group) -> None:
     with kernels.on(kernels.host()):
         bases = FixedBases(data, group, window_bits=_WARM_UP_BITS)
     bases.msm(FR.bytes_of([1] * count))
+
+
+def _within(chosen: Ints, part: slice) -> Ints:
+    """Those of the sorted numbers that lie in the part, counted from its start."""
+    first, last = np.searchsorted(chosen, [part.start, part.stop])
+    result: Ints = chosen[first:last] - part.start
+    return result
 
 
 def _groups(w: Windows, digits_in_all: int) -> list[slice]:

@@ -4,7 +4,7 @@ A transform of m = n1 * n2 values takes two passes (four-step): sub-transforms o
 product with the twiddles w^(k1 j2), then sub-transforms of length n2. Both work on tiles of columns that stay in the
 cache. What they multiply with is made from small tables, and kept for small domains only, so a transform of a large one
 takes no memory but its input and output. On a CPU the host cuts the tiles, and the second pass works in place; on other
-devices one program does it all.
+devices one program does it all, or, where the device may not hold that much (`chunks`), the host cuts tiles for it too.
 """
 
 from __future__ import annotations
@@ -20,16 +20,21 @@ import numpy as np
 import numpy.typing as npt
 from jax import lax
 
-from prover.algebra import constants
+from prover.algebra import chunks, constants
 from prover.algebra.domains import MAX_LOG2, DomainTooLarge
 from prover.algebra.fields import FR
-from prover.algebra.kernels import Residues, in_threads, kernel, on_cpu, tiles
+from prover.algebra.kernels import Residues, in_threads, kernel, tiles
 from prover.algebra.limbs import Bytes
 from prover.errors import InvalidInput
 
 _K2: Final = 2 * FR.k
 #: domains up to this size keep their twiddles and factors: a few times 23 MiB, and a tenth less work
 _MOST_KEPT: Final = 18
+#: what a transform in one program holds of the whole vector, and a pass of a tile, as multiples of its float32
+_WHOLE_COPIES: Final = 4
+_TILE_COPIES: Final = 16
+#: tiles on a device at a time where the host cuts them for it: one is copied while the other is computed
+_TILES_AT_ONCE: Final = 2
 #: columns of a b - c at a time
 _TILE: Final = 4096
 
@@ -100,7 +105,8 @@ class Domain:
         self.log2, self.size = log2, 1 << log2
         self._scale = pow(self.size, -1, constants.R)
         self._vanishing = pow(constants.GENERATOR, self.size, constants.R) - 1
-        self._scales: dict[int, _Multipliers] = {}
+        self._twiddles: dict[int, _Multipliers] = {}
+        self._scales: dict[tuple[int, int], _Multipliers] = {}
 
     # single transforms: values or coefficients, residues [22, up to m] in, residues [22, m] out
 
@@ -125,12 +131,13 @@ class Domain:
 
     def compile(self) -> None:
         """Compile all that `quotient` needs, and make its tables; no transform is computed."""
-        plan = self._plan
+        limit = chunks.limit()
+        tile = self._tile(limit.nbytes) if limit else tiles().fft
         programs: list[Callable[[], object]] = [
             lambda: self._divide,
             lambda: _quotient.compile(*[_shape(min(_TILE, self.size))] * 3),
             lambda: FR.decode(np.zeros((_K2, 1), np.float32)),
-            *(functools.partial(_compile_passes, plan, factor, tiles().fft) for factor in (self._shift_unscale, None)),
+            *(functools.partial(self._compile_passes, factor, tile) for factor in (self._shift_unscale, None)),
         ]
         in_threads(lambda program: program(), programs, len(programs))
 
@@ -152,18 +159,6 @@ class Domain:
         return self._transform(coefficients, None, threads)
 
     # tables, made when first needed
-
-    @property
-    def _plan(self) -> _Plan:
-        return _plan(self.log2, tiles().fft)
-
-    @functools.cached_property
-    def _twiddles(self) -> _Multipliers:
-        return _twiddles(self._plan)
-
-    def _scales_of(self, factor: _Factor) -> _Multipliers:
-        plan = self._plan
-        return self._scales.setdefault(id(factor), _scales(plan, factor, min(tiles().fft, plan.n1)))
 
     @functools.cached_property
     def _unscale(self) -> _Factor:
@@ -201,12 +196,41 @@ class Domain:
         return self._transform(values[:, ::-1], factor, threads)
 
     def _transform(self, values: Residues, factor: _Factor | None, threads: int) -> Residues:
-        plan = self._plan
-        if on_cpu():
-            scales = self._scales_of(factor) if factor else None
-            return _by_host(plan, values, self._twiddles, scales, tiles().fft, threads)
-        result: Residues = np.asarray(_whole(values, plan, factor, tile=tiles().fft))
-        return result
+        if not chunks.apart():
+            return self._by_tiles(values, factor, tiles().fft, threads)
+
+        def in_memory(nbytes: int) -> Residues:
+            tile = self._tile(nbytes)
+            if tile:
+                return self._by_tiles(values, factor, tile, min(threads, _TILES_AT_ONCE))
+            return np.array(_whole(values, _plan(self.log2, tiles().fft), factor, tile=tiles().fft))  # ours to write
+
+        return chunks.fitted(in_memory, self._vector_bytes * _WHOLE_COPIES)
+
+    @property
+    def _vector_bytes(self) -> int:
+        return _K2 * self.size * np.dtype(np.float32).itemsize
+
+    def _tile(self, nbytes: int) -> int:
+        """Columns of the tiles of a device that may hold so many bytes, a power of two; 0 where it holds all."""
+        if nbytes >= self._vector_bytes * _WHOLE_COPIES:
+            return 0
+        column = self._vector_bytes * _TILE_COPIES * _TILES_AT_ONCE // _split(self.log2)[1]
+        return min(1 << max(nbytes // column, 1).bit_length() - 1, tiles().fft)
+
+    def _by_tiles(self, values: Residues, factor: _Factor | None, tile: int, threads: int) -> Residues:
+        plan = _plan(self.log2, tile)
+        twiddles, scales = self._twiddles.setdefault(tile, _twiddles(plan)), None
+        if factor:
+            scales = self._scales.setdefault((id(factor), tile), _scales(plan, factor, min(tile, plan.n1)))
+        return _by_host(plan, values, twiddles, scales, tile, threads)
+
+    def _compile_passes(self, factor: _Factor | None, tile: int) -> None:
+        """The programs of a transform by tiles, or (0) of one in one program."""
+        if tile:
+            _compile_tiles(_plan(self.log2, tile), factor, tile)
+        else:
+            _whole.compile(_shape(self.size), _plan(self.log2, tiles().fft), factor, tile=tiles().fft)
 
 
 @functools.lru_cache(maxsize=16)
@@ -276,13 +300,9 @@ def _numerator(a_b_c: list[Residues], threads: int) -> None:
     in_threads(work, range(0, count, _TILE), threads)
 
 
-def _compile_passes(plan: _Plan, factor: _Factor | None, tile: int) -> None:
-    """The programs of a transform."""
+def _compile_tiles(plan: _Plan, factor: _Factor | None, tile: int) -> None:
     n1, n2 = plan.n1, plan.n2
     width1, width2 = min(tile, n2), min(tile, n1)
-    if not on_cpu():
-        _whole.compile(_shape(n1 * n2), plan, factor, tile=tile)
-        return
     _second.compile(_shape(n2, width2), _shape(n2), _shape(n2, width2) if factor else None)
     if factor:
         _outer.compile(_shape(n2), _shape(width2))

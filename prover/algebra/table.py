@@ -1,5 +1,5 @@
 """Rows of points to gather from. On a CPU they lie in host memory, where numpy gathers fastest, and no program
-depends on their number; on a GPU they lie on the device."""
+depends on their number; on a device that is given what it works on (`chunks`) they lie there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from prover.algebra.chunks import apart
 from prover.algebra.curve import Group
-from prover.algebra.kernels import kernel, on_cpu, put
+from prover.algebra.kernels import kernel, put
 from prover.algebra.points import Rows
 from prover.algebra.scratch import scratch
 
@@ -36,11 +37,11 @@ class Table:
     def of_projective(cls, group: Group, rows: Rows) -> Table:
         """From projective rows, row 0 of which is left for infinity."""
         rows[0] = group.identity.reshape(-1)
-        return cls._placed(group, rows if on_cpu() else _padded(rows))
+        return cls._placed(group, _padded(rows) if apart() else rows)
 
     @classmethod
     def _placed(cls, group: Group, rows: Rows) -> Table:
-        return cls(group, rows, None if on_cpu() else put(rows, cut=False))
+        return cls(group, rows, put(rows, cut=False) if apart() else None)
 
     def gather(self, entries: Entries, steps: npt.NDArray[np.int32]) -> jax.Array:
         """Rows |entries| of int32[B, S, L], the first steps[t] of each tile t: float32[B, S, L, columns], the rest
