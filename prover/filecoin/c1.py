@@ -1,4 +1,4 @@
-"""The C1 output of a PoRep: Curio's wrapper, the JSON in it, and the bincode of filecoin-proofs.
+"""The C1 output of a PoRep: Curio's wrapper, and the JSON in it.
 
 Sources: filecoin-proofs-api 19.1.0 and filecoin-proofs 19.1.0 (SealCommitPhase1Output), storage-proofs-porep 19.1.0
 (stacked, vanilla proofs).
@@ -27,7 +27,7 @@ from .errors import (
 from .graph import DRG_DEGREE, EXPANSION_DEGREE
 from .labels import LABEL_PARENTS
 from .shapes import PorepShape, seal_proof_names
-from .source import Bincode, Source, read_json
+from .source import Source, read_json
 from .vanilla import PARTS, VARIANTS, MerkleProof, PathParts, binary_parts, path_parts, read_merkle_proof
 
 Written = dict[str, Any]  # an object of the JSON document
@@ -147,15 +147,7 @@ def read_inner(data: bytes, shape: PorepShape, number: int, field: str) -> C1Out
     check_registered(registered.text(), number, registered.place)
     name = f"StackedDrg{shape.sector.name}V1"
     proofs = source.part("vanilla_proofs").variant((name,), name)
-    return _output(source, _partitions(proofs, shape))
-
-
-def read_bincode(data: bytes, shape: PorepShape, field: str) -> C1Output:
-    """filecoin-proofs' own SealCommitPhase1Output in bincode, which does not name its seal proof."""
-    source = Bincode(data, field)
-    output = _output(source, _partitions(source.part("vanilla_proofs"), shape))
-    source.end()
-    return output
+    return read_output(source, proofs, shape)
 
 
 def element_count(shape: PorepShape) -> int:
@@ -194,10 +186,13 @@ def write_wrapper(inner: bytes, sector_number: int, sector_size: int) -> bytes:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _output(source: Source, partitions: tuple[tuple[ChallengeProof, ...], ...]) -> C1Output:
-    """comm_r, comm_d and replica_id enter the proof as field elements; they are looked at when it is checked."""
+def read_output(source: Source, proofs: Source, shape: PorepShape) -> C1Output:
+    """A C1's values, `proofs` first, as serde has them in any of its forms.
+
+    comm_r, comm_d and replica_id enter the proof as field elements; they are looked at when it is checked.
+    """
     names = ("comm_r", "comm_d", "replica_id", "seed", "ticket")
-    return C1Output(partitions, *(source.part(name).digest() for name in names))
+    return C1Output(_partitions(proofs, shape), *(source.part(name).digest() for name in names))
 
 
 def _partitions(source: Source, shape: PorepShape) -> tuple[tuple[ChallengeProof, ...], ...]:

@@ -15,10 +15,8 @@ from .graph import DRG_DEGREE, StackedGraph
 from .labels import encode, label, replica_id
 from .porep import Column
 from .post import prover_id
-from .shapes import SectorShape
+from .shapes import LAYERS, SectorShape
 from .vanilla import MerkleProof, PathElement
-
-LAYERS = 2  # of the test sizes, up to 1 GiB
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ NODE_SIZE = 32  # bytes
 BASE_ARITY = 8
 WINDOW_CHALLENGES = 10  # a sector
 WINNING_CHALLENGES = 66  # in one sector
+LAYERS = 2  # of labels, in sectors of test networks: below 32 GiB
 UPDATE_CHALLENGE_BITS = 254  # of a digest that are cut into the challenges of a sector update
 CACHE_VERSION = 28  # of the Filecoin parameter files
 PARAMETER_CACHE = "/var/tmp/filecoin-proof-parameters"  # their folder, if FIL_PROOFS_PARAMETER_CACHE names no other
@@ -68,6 +69,7 @@ class SectorShape:
     sub: int
     top: int
     window_sectors: int  # sectors in a WindowPoSt partition
+    sealable: bool = True  # the size has a PoRep circuit
 
     @property
     def name(self) -> str:
@@ -114,7 +116,7 @@ SECTORS = {
     for sector in (
         SectorShape(2 * KIB, 0, 0, 2),
         SectorShape(4 * KIB, 2, 0, 2),
-        SectorShape(8 * KIB, 4, 0, 0),
+        SectorShape(8 * KIB, 4, 0, 0, sealable=False),
         SectorShape(16 * KIB, 8, 0, 2),
         SectorShape(32 * KIB, 8, 2, 2),
         SectorShape(8 * MIB, 0, 0, 2),
@@ -340,9 +342,9 @@ def circuit_shape(kind: ProofKind, size: int) -> CircuitShape:
 def porep_shape(size: int) -> PorepShape:
     """The PoRep circuit over sectors of `size` bytes. Raises UnsupportedSectorSize."""
     sector = sector_shape(size)
-    if not sector.window_sectors:
-        raise _no_circuit(ProofKind.POREP, sector, lambda each: bool(each.window_sectors))
-    layers, partitions, challenges = (11, 10, 18) if size >= 32 * GIB else (2, 1, 2)
+    if not sector.sealable:
+        raise _no_circuit(ProofKind.POREP, sector, lambda each: each.sealable)
+    layers, partitions, challenges = (11, 10, 18) if size >= 32 * GIB else (LAYERS, 1, 2)
     return PorepShape(ProofKind.POREP, sector, layers, partitions, challenges)
 
 

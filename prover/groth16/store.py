@@ -105,9 +105,12 @@ class KeyStore:
         )
 
     def is_local(self, name: str, record: dict[str, Any] | None = None) -> bool:
-        """Whether this key was made here: not for the chain. A marker counts unless another file was checked since."""
+        """Whether this key was made here: not for the chain. A marker counts unless another file was checked since.
+
+        `record`: that of the check, when it was read already.
+        """
         marker = self.path(name, "local")
-        checked = (record or {}).get("digest")
+        checked = (_read_json(self.path(name, "checked")) if record is None else record).get("digest")
         return marker.exists() and checked in (None, _read_json(marker).get("digest"))
 
     def origin(self, name: str, record: dict[str, Any] | None = None) -> Origin:
@@ -185,10 +188,10 @@ class KeyStore:
     def add_alone(self, name: str, parameters: Parameters, sector_size: int, known_scalars: bool) -> KeyEntry:
         """As `add`, for the block of a `sole_maker`."""
         self.refuse_existing(name)
+        self.path(name, "checked").unlink(missing_ok=True)  # of a file that is gone
         _write(self.path(name, "local"), [_marker(parameters, known_scalars)])
         _write(self.path(name, "vk"), [parameters.vk.to_bytes()])
         _write(self.path(name, "meta"), [json.dumps({"sector_size": sector_size}).encode()])
-        self.path(name, "checked").unlink(missing_ok=True)  # of a file that is gone
         _write(self.path(name, "params"), parameters.chunks(), keep_existing=True)
         identity = _identity(self.path(name, "params"))
         self._write_record(name, _record(parameters, parameters.digest()) | {"file": identity})

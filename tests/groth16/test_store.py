@@ -269,6 +269,31 @@ def test_a_foreign_vk_alone_is_not_overwritten(keys: KeyStore) -> None:
         keys.add(NAME, Parameters.open(TINY), 2048, known_scalars=True)
 
 
+def replaced_by_published(directory: Path) -> KeyStore:
+    """A key was made here; later its files were replaced by the published ones, which were checked."""
+    (directory / f"{NAME}.local").write_text(json.dumps({"digest": 32 * "0"}))
+    shutil.copy(TINY, directory / f"{NAME}.params")
+    shutil.copy(DATA / "2k" / "tiny.vk", directory / f"{NAME}.vk")
+    keys = KeyStore(directory, TestPublished.manifest())
+    keys.check(NAME)
+    return keys
+
+
+def test_a_published_key_that_took_the_place_of_a_local_one_is_for_the_chain(tmp_path: Path) -> None:
+    """Also for who asks without having read the record, as `cuzk verify` does."""
+    keys = replaced_by_published(tmp_path)
+    assert keys.find(NAME).origin is keys.origin(NAME) is Origin.PUBLISHED
+    assert not keys.is_local(NAME)
+
+
+def test_its_vk_is_not_overwritten_when_its_parameters_are_gone(tmp_path: Path) -> None:
+    keys = replaced_by_published(tmp_path)
+    keys.path(NAME, "params").unlink()
+    with pytest.raises(KeyExists):
+        keys.add(NAME, Parameters.open(TINY), 2048, known_scalars=True)
+    assert keys.path(NAME, "vk").read_bytes() == (DATA / "2k" / "tiny.vk").read_bytes()
+
+
 def test_a_race_between_two_set_ups_leaves_the_first_key(tmp_path: Path) -> None:
     target = tmp_path / "x.params"
     store._write(target, [b"first"], keep_existing=True)
@@ -298,6 +323,17 @@ def test_a_set_up_that_cannot_be_written_leaves_no_key_and_can_be_made_again(tmp
     assert caught.value.field == "params"
     assert keys.entries() == []
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    added(tmp_path).open(NAME)
+
+
+def test_a_set_up_that_breaks_off_beside_an_older_record_can_be_made_again(tmp_path: Path) -> None:
+    """Of another local key, whose parameters were removed by hand."""
+    keys = added(tmp_path)
+    keys.path(NAME, "params").unlink()
+    for suffix in ("local", "checked"):
+        keys.path(NAME, suffix).write_text(json.dumps({"digest": 32 * "1"}))
+    with no_file_larger_than(100_000), pytest.raises(KeyWriteFailed):
+        keys.add(NAME, Parameters.open(TINY), 2048, known_scalars=True)
     added(tmp_path).open(NAME)
 
 
