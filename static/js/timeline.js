@@ -10,6 +10,8 @@ import { settings } from "./shell.js";
 const AXIS = 20; // pixels above the rows
 const MIN_BAR = 2; // pixels of the shortest bar
 const SHOWN_ROWS = 40;
+const NEW_WORDS = 60; // rows that are put into words at once
+const PAUSE_MS = 50;
 const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400].map((s) => s * 1000);
 
 /**
@@ -25,6 +27,7 @@ export class Timeline {
   #range = [0, 1]; // what is asked for
   #view = null; // what the viewer has zoomed to, or null
   #selected = null; // [row, bar]
+  #describing = 0; // timer
   #now = 0;
   plotWidth = 0; // told by an observer: asking in the middle of a frame would lay the page out
   visible = true; // on the screen: what is scrolled away is not painted
@@ -97,9 +100,15 @@ export class Timeline {
     this.shown.forEach((row, i) => text(this.notes.children[i], row.live?.(now) ?? ""));
   }
 
-  /** All rows as words; often enough for a screen reader, not for each frame. What has ended is said once. */
+  /**
+   * All rows as words; often enough for a screen reader, not for each frame. What has ended is said once. A thousand new
+   * rows come some at a time, so that no frame waits for them.
+   */
   describe(now) {
-    keyed(this.body, this.rows, (r) => r.key, makeWords, (part, row) => {
+    const some = this.rows.slice(0, this.body.childElementCount + NEW_WORDS);
+    clearTimeout(this.#describing);
+    if (some.length < this.rows.length) this.#describing = setTimeout(() => this.describe(now), PAUSE_MS);
+    keyed(this.body, some, (r) => r.key, makeWords, (part, row) => {
       if (part.row === row && row.ends?.length) return;
       part.row = row;
       text(part.cells[0], row.title ?? row.name);
