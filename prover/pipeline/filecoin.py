@@ -67,14 +67,14 @@ class FilecoinKind:
         if parsed.kind != self.name:
             raise InvalidRequest(f"the request is for {parsed.kind}, its job for {self.name}", field="proof_kind")
         refuse_unprovable(parsed.shape)
-        return self._with_key(parsed.shape.key_name, partitions(parsed))
+        return self._with_key(parsed.shape, partitions(parsed))
 
-    def _with_key(self, name: str, works: Sequence[Partition]) -> Sequence[Partition]:
-        being_made = partial(is_being_made, self._settings.keys.directory, name)
+    def _with_key(self, shape: CircuitShape, works: Sequence[Partition]) -> Sequence[Partition]:
+        being_made = partial(is_being_made, self._settings.keys.directory, shape.key_name)
         if being_made():
-            raise KeyAwaited(being_made, partial(self._with_key, name, works))
+            raise KeyAwaited(shape.key_name, shape.label, being_made, partial(self._with_key, shape, works))
         if not self._settings.make_missing:
-            self._settings.keys.find(name)
+            self._settings.keys.find(shape.key_name)
         return works
 
     def has_local_keys(self, work: Partition) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from ..errors import CuzkError, InvalidRequest, UnsupportedProof
-from ..states import Attempt
+from ..states import Attempt, Holding
 from .assembler import Assembler
 from .attempts import AttemptKey, Order, order
 from .kinds import AnyKind, KeyAwaited, Report
@@ -98,6 +98,7 @@ class JobBook:
         self._defer = defer  # runs a call that may take long elsewhere
         self._runs: dict[str, JobRun] = {}
         self._ended = threading.Condition()
+        self._shown: set[str] = set()  # keys that are said to be awaited
 
     # -- in ---------------------------------------------------------------------------------------------------------
 
@@ -128,8 +129,9 @@ class JobBook:
         try:
             self._load(run)
         except KeyAwaited as awaited:
-            log.info("job waits for its key, which is being made", job=run.info.id, request_id=run.info.request_id)
+            log.info("job waits for its key", job=run.info.id, request_id=run.info.request_id, reason=str(awaited))
             run.awaited = awaited
+            self._show_awaited()
             return
         except BaseException as error:  # nobody looks at what a loader's thread raises
             self._fail(run, error)
@@ -144,6 +146,18 @@ class JobBook:
             if not awaited.still():
                 run.awaited = None
                 self._defer(partial(self._load_further, run, awaited))
+        self._show_awaited()
+
+    def _show_awaited(self) -> None:
+        """The keys that jobs wait for are seen as holdings of this session, as long as jobs do."""
+        with self._ended:
+            wanted = {run.awaited.name: run.awaited.label for run in self._runs.values() if run.awaited is not None}
+            for name in wanted.keys() - self._shown:
+                detail = {"name": f"{wanted[name]}, being made: jobs wait for it"}
+                self.tracker.holding(f"key:{name}@awaited", Holding.LOADING, detail)
+            for name in self._shown - wanted.keys():
+                self.tracker.holding(f"key:{name}@awaited", Holding.EVICTED, {})
+            self._shown = set(wanted)
 
     def _load_further(self, run: JobRun, awaited: KeyAwaited) -> None:
         run.parse = awaited.then
@@ -312,6 +326,7 @@ class JobBook:
         with self._ended:
             self._runs.pop(run.info.id, None)
             self._ended.notify_all()
+        self._show_awaited()
         self._changed()
 
     def _discard(self, unwanted: Callable[[Task], bool]) -> None:

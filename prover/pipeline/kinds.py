@@ -30,13 +30,16 @@ class DeviceFailed(CuzkError):
 
 
 class KeyAwaited(Exception):
-    """The key is being made by somebody. `still` says whether it is; afterwards `then` is what `load` would have given.
+    """The key `name` of the circuit `label` is being made by somebody. `still` says whether it is; afterwards `then`
+    gives what `load` would have given.
 
     So nobody stands and waits: the job does.
     """
 
-    def __init__(self, still: Callable[[], bool], then: Callable[[], Sequence[Any]]) -> None:
-        super().__init__("the key is being made")
+    def __init__(self, name: str, label: str, still: Callable[[], bool], then: Callable[[], Sequence[Any]]) -> None:
+        super().__init__(f"the key of {label} is being made")
+        self.name = name
+        self.label = label
         self.still = still
         self.then = then
 

@@ -26,7 +26,8 @@ ADMIN: Moves = {
 HOLDING: Moves = {
     # ready at once: the process loaded it in an earlier session
     Holding.ABSENT: frozenset({Holding.LOADING, Holding.COMPILING, Holding.READY}),
-    Holding.LOADING: frozenset({Holding.LOADING, Holding.READY, Holding.FAILED}),  # again: its progress went on
+    # loading again: its progress went on; evicted: nobody waits for it any more
+    Holding.LOADING: frozenset({Holding.LOADING, Holding.READY, Holding.FAILED, Holding.EVICTED}),
     Holding.COMPILING: frozenset({Holding.READY, Holding.FAILED}),
     Holding.READY: frozenset({Holding.EVICTED, Holding.LOADING, Holding.COMPILING}),
     Holding.FAILED: frozenset({Holding.LOADING, Holding.COMPILING}),

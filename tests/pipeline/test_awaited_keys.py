@@ -21,7 +21,7 @@ from prover.states import Entity
 from tests.pipeline.controlled import PATIENCE_S, Rig
 from tests.pipeline.test_post import request
 
-W0 = "prover/0/0"
+SHOWN = "prover:key:k@awaited"
 
 
 class Maker:
@@ -41,7 +41,7 @@ class Maker:
 
     def _with_key(self, works: Sequence[Any]) -> Sequence[Any]:
         if self.makes:
-            raise KeyAwaited(lambda: self.makes, lambda: self._with_key(works))
+            raise KeyAwaited("k", "some circuit", lambda: self.makes, lambda: self._with_key(works))
         if self.fails is not None:
             raise self.fails
         return works
@@ -69,10 +69,13 @@ def test_more_jobs_than_loaders_wait_and_another_is_proved_meanwhile() -> None:
         rig.await_job("other", "done")
         assert {rig.states(Entity.JOB, name)[-1] for name in names} == {"loading"}
         assert rig.activity(0) == rig.activity(1) == "idle"
+        assert rig.states(Entity.HOLDING, SHOWN) == ["loading"]
+        assert rig.view(Entity.HOLDING, SHOWN).detail["name"] == "some circuit, being made: jobs wait for it"
         maker.makes = False
         for name in names:
             rig.await_job(name, "done")
         assert sorted(maker.loads) == sorted([*names, "other"]), "no request is parsed twice"
+        assert rig.states(Entity.HOLDING, SHOWN) == ["loading", "evicted"]
     assert not rig.anomalies and rig.state().ended == {"controlled done": len(names) + 1}
 
 
@@ -111,6 +114,7 @@ def test_a_job_that_waits_is_cancelled_or_given_back_at_once(how: str) -> None:
             rig.command("cancel", "k")
         else:
             assert rig.engine.drain(0)
+        assert rig.states(Entity.HOLDING, SHOWN) == ["loading", "evicted"]
         assert rig.states(Entity.JOB, "k") == ["queued", "loading", "cancelled" if how == "cancel" else "queued"]
         maker.makes = False
         rig.engine.book.look_for_keys()
