@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import psutil
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError
 
 from .errors import InvalidInput
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
+from .memory import memory
 
 DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
 PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
@@ -48,6 +48,8 @@ _NOT_HERE = {
 _RENAMED = {"gpus.table_budget": "memory.host_memory"}
 #: where nothing is said: this part of the host's memory, and of that of a device with a memory of its own
 _HOST_SHARE, _DEVICE_SHARE = 4, 2
+#: as `algebra.chunks` has it, which imports JAX
+LEAST_CHUNK = 1 << 25
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -113,6 +115,7 @@ class Memory(Section):
 
     host_memory: Size = None
     device_memory: Size = None
+    device_chunk: Annotated[Size, Field(ge=LEAST_CHUNK)] = None
 
 
 class Synthesis(Section):
@@ -176,7 +179,7 @@ class Config(Section):
         """Memory for the bases and tables of one kind's key: all kinds get the same. `device_memory` is what the
         smallest device has of its own; a CPU device has none: its memory is the host's."""
         host, device = self.memory.host_memory, self.memory.device_memory
-        bounds = [psutil.virtual_memory().total // _HOST_SHARE if host is None else host]
+        bounds = [memory().total // _HOST_SHARE if host is None else host]
         bounds += [device] if device is not None else []
         bounds += [device_memory // _DEVICE_SHARE] if device is None and device_memory is not None else []
         return min(bounds) // len(ProofKind)

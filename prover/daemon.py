@@ -26,6 +26,7 @@ from .journal.errors import DatabaseAway
 from .journal.journal import Journal
 from .memory import memory
 from .pipeline.clock import Clock
+from .pipeline.device_memory import bound_chunks
 from .pipeline.devices import Device, discover
 from .pipeline.engine import Engine, EngineOptions, Wish
 from .pipeline.filecoin import FilecoinKind, KindSettings
@@ -130,6 +131,7 @@ class Prover:
         jax_devices = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, cache / "jax")
         per_proof = config.gpus.devices_per_proof
         self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices, per_proof=per_proof)
+        bound_chunks(self._devices, config.memory.device_chunk, config.memory.device_memory)
         self._keys = KeyStore(config.srs.param_cache)
         self._kinds = make_kinds(config, self._keys, self._devices)
         self._results = LateResults()

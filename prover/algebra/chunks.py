@@ -16,12 +16,14 @@ from typing import Final, TypeVar
 import jax
 
 from prover.algebra import kernels
+from prover.algebra.kernels import Place
+from prover.algebra.mesh import DeviceMesh
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: no chunk is made smaller
-LEAST: Final = 1 << 20
+#: no chunk is made smaller: the sums of the most buckets of a set must fit
+LEAST: Final = 1 << 25
 #: for a device of its own memory that nobody bounded
 _UNSAID: Final = 1 << 30
 
@@ -63,25 +65,30 @@ _limits: dict[jax.Device, Limit] = {}
 _making = threading.Lock()
 
 
-def bound(device: jax.Device, limit: Limit | None) -> None:
-    """Bound the memory of a device, or (None) leave it as its platform has it."""
+def bound(place: Place, limit: Limit | None) -> None:
+    """Bound the memory of a device, or of each of several, or (None) leave it as its platform has it."""
     with _making:
-        _limits.pop(device, None)
+        _limits.pop(_first(place), None)
         if limit is not None:
-            _limits[device] = limit
+            _limits[_first(place)] = limit
 
 
-def limit_of(device: jax.Device) -> Limit | None:
-    """The bound of a device; None for a CPU that was given none."""
+def limit_of(place: Place) -> Limit | None:
+    """The bound of each device there; None for CPUs that were given none."""
+    device = _first(place)
     with _making:
         if device not in _limits and device.platform != "cpu":
             _limits[device] = Limit(_UNSAID)
         return _limits.get(device)
 
 
+def _first(place: Place) -> jax.Device:
+    return place.local[0] if isinstance(place, DeviceMesh) else place
+
+
 def limit() -> Limit | None:
     """That of this thread's device."""
-    return limit_of(kernels.device())
+    return limit_of(kernels.place())
 
 
 def apart() -> bool:

@@ -24,6 +24,7 @@ from ..groth16.store import KeyStore
 from ..groth16.tables import TableStore
 from ..groth16.verifier import PreparedKey
 from ..states import Holding
+from .device_memory import halvings_seen
 from .devices import Device
 from .kinds import DeviceFailed, KeyAwaited, ProofRefused, Report, phase
 from .local_keys import make_local_key
@@ -57,6 +58,7 @@ class FilecoinKind:
         self._proving: SingleFlight[tuple[str, str], ProvingKey] = SingleFlight()
         self._tabulating: SingleFlight[str, threading.Thread] = SingleFlight()
         self._verifying: SingleFlight[str, PreparedKey] = SingleFlight()
+        self._reports: dict[str, Report] = {}  # by device: who hears what happens in its phase
 
     def load(self, request: bytes) -> Sequence[Partition]:
         """The partitions, vanilla proofs fully checked; their key is there, or will be made when it is needed.
@@ -90,13 +92,15 @@ class FilecoinKind:
 
     def prepare(self, work: Partition, device: Device, report: Report) -> None:
         """Load the key and compile what a proof needs, once a device."""
+        self._reports[device.info.id] = report
         self._key(work.shape, device, report)
 
     def start(self, work: Partition, synthesized: Assignment, device: Device) -> Pending:
         """The device phase, with fresh r and s. Raises DeviceFailed."""
         key = self._proving.get((work.shape.key_name, device.info.id), _never)
         try:
-            return start(key, synthesized)
+            with halvings_seen(device, self._reports.get(device.info.id)):
+                return start(key, synthesized)
         except jax.errors.JaxRuntimeError as error:
             raise DeviceFailed(f"device {device.ordinal}: {error}") from error
 

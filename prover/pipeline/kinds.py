@@ -48,7 +48,7 @@ class Report(Protocol):
     """Called when a key or a program is being loaded or compiled, so that the phase can be seen."""
 
     def __call__(self, name: str, state: Holding, detail: JsonObject, *, reason: str | None = None) -> object:
-        """`name` is key:NAME or program:NAME; detail: name, bytes, progress, device."""
+        """`name` is key:NAME, program:NAME or chunk:ORDINAL; detail: name, bytes, progress, device."""
 
 
 @contextmanager

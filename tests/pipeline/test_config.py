@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
 
 from prover import config
+from prover.algebra import chunks
 from prover.config import ConfigurationInvalid
+from prover.memory import memory
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +70,7 @@ def test_sizes() -> None:
 
 def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_each_kind() -> None:
     """By default a quarter of the host's and half of a device's own."""
-    total = psutil.virtual_memory().total
+    total = memory().total
 
     def share(*flags: str, device: int | None = None) -> int:
         return config.load(None, {}, flags).table_bytes(device)
@@ -97,6 +98,7 @@ def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_eac
         ("[gpus]\ntable_budget = '1GiB'", "gpus.table_budget", "is memory.host_memory now"),
         ("[memory]\nhost_memory = 'lots'", "memory.host_memory", "byte"),
         ("[memory]\ndevice_memory = -1", "memory.device_memory", "byte"),
+        ("[memory]\ndevice_chunk = '1MiB'", "memory.device_chunk", f"greater than or equal to {chunks.LEAST}"),
         ("pipeline = true", "pipeline", "section"),
         ("[nonsense]", "nonsense", "no such key"),
     ],

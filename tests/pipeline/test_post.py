@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+import structlog
 
 from prover import jaxconf
+from prover.algebra import chunks, kernels, table
 from prover.algebra.domains import DomainTooLarge
 from prover.algebra.mesh import DeviceMesh
 from prover.errors import InvalidInput
@@ -24,9 +29,10 @@ from prover.filecoin.shapes import GIB, ProofKind, circuit_shape
 from prover.groth16.errors import KeyFileDamaged, KeyNotFound
 from prover.groth16.store import KeyStore
 from prover.groth16.verifier import PreparedKey
-from prover.pipeline.devices import DeviceMissing, DevicesUneven, Observation, discover
+from prover.pipeline.device_memory import bound_chunks
+from prover.pipeline.devices import Device, DeviceMissing, DevicesUneven, Observation, discover
 from prover.pipeline.filecoin import FilecoinKind, KindSettings
-from prover.pipeline.kinds import ProofRefused
+from prover.pipeline.kinds import DeviceFailed, ProofRefused
 from prover.pipeline.single_flight import SingleFlight
 from prover.pipeline.sources import ClaimedJob, JobInfo
 from prover.states import Entity, Holding
@@ -34,6 +40,7 @@ from tests.pipeline.controlled import Rig
 
 DATA = Path(__file__).parents[1] / "data" / "2k"
 TABLES = 1 << 22
+ROOM = 450_000  # bytes: the buckets of a set of the tiny circuit's sums, and not all bases of one
 
 
 def request(kind: str = "window-post") -> bytes:
@@ -171,6 +178,56 @@ def test_tables_are_made_once_in_the_background_and_seen_with_their_progress(kin
     report_nothing = lambda *_, **__: None  # noqa: E731
     pending = fresh.start(work, fresh.synthesize(work, report_nothing), device)
     fresh.verify(work, fresh.finish(pending))
+
+
+@pytest.fixture
+def bounded() -> Iterator[Device]:
+    """The first device, which is given what it works on in chunks of at most 64 MiB."""
+    device = discover("prover", jaxconf.devices("cpu"), [0])[0]
+    bound_chunks([device], None, None)
+    assert chunks.limit_of(device.handle) is None, "a CPU reads the host's memory"
+    bound_chunks([device], 1 << 26, None)
+    yield device
+    chunks.bound(device.handle, None)
+
+
+def short_of_memory(monkeypatch: pytest.MonkeyPatch, largest: int) -> None:
+    """No device has room for more than so many bytes of rows at a time; the error is JAX's own."""
+    put = kernels.put
+
+    def try_to_put(array: np.ndarray, *, cut: bool) -> jax.Array:
+        if array.nbytes > largest:
+            jax.jit(lambda: jnp.zeros(1 << 48, jnp.uint8) + 1)().block_until_ready()
+        return put(array, cut=cut)
+
+    monkeypatch.setattr(table, "put", try_to_put)
+
+
+def test_a_chunk_that_does_not_fit_its_device_is_halved_and_seen(
+    kind: TinyKind, bounded: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh, said = TinyKind(ProofKind.WINDOW_POST, replace(kind._settings, table_bytes=0)), list[tuple[object, ...]]()
+
+    def report(name: str, state: Holding, detail: dict[str, Any], *, reason: str | None = None) -> None:
+        if name.startswith("chunk"):
+            said.append((name, state, detail.get("bytes")))
+
+    monkeypatch.setattr(chunks, "LEAST", 1 << 12)
+    work = fresh.load(request())[0]
+    fresh.prepare(work, bounded, report)  # type: ignore[arg-type]
+    short_of_memory(monkeypatch, ROOM)
+    with structlog.testing.capture_logs() as logs:
+        pending = fresh.start(work, fresh.synthesize(work, report), bounded)  # type: ignore[arg-type]
+    fresh.verify(work, fresh.finish(pending))
+    halved = chunks.limit_of(bounded.handle)
+    assert halved and halved.nbytes <= ROOM
+    assert said == [("chunk:0", "loading", None), ("chunk:0", "ready", halved.nbytes)]
+    (line,) = [line for line in logs if line["event"] == "chunk halved"]
+    assert line["worker"] == threading.current_thread().name and line["to_bytes"] == halved.nbytes
+
+    short_of_memory(monkeypatch, 0)
+    with pytest.raises(DeviceFailed, match="RESOURCE_EXHAUSTED"):
+        fresh.start(work, fresh.synthesize(work, report), bounded)  # type: ignore[arg-type]
 
 
 def test_a_proof_for_other_inputs_or_a_damaged_one_is_refused(kind: TinyKind) -> None:
