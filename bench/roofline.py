@@ -129,9 +129,9 @@ def addition(group: Group) -> Work:
     return traced(curve.add, _points(group, 3), _points(group, 3)) + Work(bytes=FLOAT * group.columns)
 
 
-def transform(log2: int, *, scaled: bool, kept: bool) -> Work:
-    """2^log2 values by two passes, each of which reads and writes them once. `kept`: what they are multiplied with is
-    read; else it is made anew."""
+def transform(log2: int, *, scaled: bool) -> Work:
+    """2^log2 values by two passes, each of which reads and writes them once. Twiddles and factors are read where they
+    are kept; else they are made anew."""
     n1, n2 = 1 << (log2 + 1) // 2, 1 << log2 // 2
 
     def tile(*sizes: int) -> Any:
@@ -140,26 +140,25 @@ def transform(log2: int, *, scaled: bool, kept: bool) -> Work:
     first = traced(ntt._first.function, tile(n1, 1), tile(n1), tile(n1, 1)) * n2
     second = traced(ntt._second.function, tile(n2, 1), tile(n2), tile(n2, 1) if scaled else None) * n1
     work = first + second + Work(bytes=4 * FLOAT * 2 * FR.k * n1 * n2)
-    if kept:
-        return work + Work(bytes=(1 + scaled) * FLOAT * 2 * FR.k * n1 * n2)
-    work += traced(lambda at, step: FR.mul(at, step), *[jax.ShapeDtypeStruct((2 * FR.k, 1), np.float64)] * 2) * (
-        n1 * n2
-    )
-    return work + (traced(ntt._outer.function, tile(n2), tile(1)) * n1 if scaled else Work())
+    read = Work(bytes=FLOAT * 2 * FR.k * n1 * n2)
+    turned = traced(lambda at, step: FR.mul(at, step), *[jax.ShapeDtypeStruct((2 * FR.k, 1), np.float64)] * 2)
+    work += read if log2 <= ntt._MOST_TWIDDLES_KEPT else turned * (n1 * n2)
+    if not scaled:
+        return work
+    return work + (read if log2 <= ntt._MOST_KEPT else traced(ntt._outer.function, tile(n2), tile(1)) * n1)
 
 
 # -- a proof
 
 
 def quotient(log2: int) -> Work:
-    """a, b and c to the coset and back as h: seven transforms, a b - c and the way out of Montgomery form."""
-    kept, size = log2 <= ntt._MOST_KEPT, 1 << log2
+    """a and b to the coset, a b and c back: six transforms, a product, a difference, the way out of Montgomery form."""
+    size = 1 << log2
     column = jax.ShapeDtypeStruct((2 * FR.k, 1), np.float32)
-    numerator = traced(ntt._quotient.function, column, column, column) + Work(bytes=4 * FLOAT * 2 * FR.k)
+    product = traced(ntt._product.function, column, column) + Work(bytes=6 * FLOAT * 2 * FR.k)
     plain = traced(lambda x: FR.mul(x, x), jax.ShapeDtypeStruct((2 * FR.k, 1), np.float64))
     decoded = plain + Work(bytes=FLOAT * 2 * FR.k + FR.size)
-    there = transform(log2, scaled=True, kept=kept) + transform(log2, scaled=False, kept=kept)
-    return there * 3 + transform(log2, scaled=True, kept=kept) + (numerator + decoded) * size
+    return transform(log2, scaled=True) * 4 + transform(log2, scaled=False) * 2 + (product + decoded) * size
 
 
 @dataclass(frozen=True)

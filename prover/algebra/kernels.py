@@ -42,10 +42,11 @@ class Tiles:
     batch: int  # tiles of lanes a call
     steps: int  # additions a lane makes in one call, at most
     fft: int  # columns of a sub-transform
+    butterflies: int  # rows of a quarter of them that are turned together
 
 
-_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=32)
-_GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9)
+_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=32, butterflies=8)
+_GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9, butterflies=1 << 12)
 
 # measured on AVX2: the newer fusion emitters cost 1.25x on point addition. Threads are ours, over independent tiles: a
 # program that XLA cuts up for threads of its own waits for them, and leaves the core that its thread was given

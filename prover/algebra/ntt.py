@@ -2,9 +2,9 @@
 
 A transform of m = n1 * n2 values takes two passes (four-step): sub-transforms of length n1 down the columns, a
 product with the twiddles w^(k1 j2), then sub-transforms of length n2. Both work on tiles of columns that stay in the
-cache. What they multiply with is made from small tables, and kept for small domains only, so a transform of a large one
-takes no memory but its input and output. On a CPU the host cuts the tiles, and the second pass works in place; on other
-devices one program does it all, or, where the device may not hold that much (`chunks`), the host cuts tiles for it too.
+cache. What they multiply with is made from small tables; twiddles are kept, and the factors of small domains. On a CPU
+the host cuts the tiles, and the second pass works in place; on other devices one program does it all, or, where the
+device may not hold that much (`chunks`), the host cuts tiles for it too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from jax import lax
 from prover.algebra import chunks, constants
 from prover.algebra.domains import MAX_LOG2, DomainTooLarge
 from prover.algebra.fields import FR
-from prover.algebra.kernels import Residues, in_threads, kernel, tiles
+from prover.algebra.kernels import Kernel, Residues, in_threads, kernel, tiles
 from prover.algebra.limbs import Bytes
 from prover.errors import InvalidInput
 
 _K2: Final = 2 * FR.k
-#: domains up to this size keep their twiddles and factors: a few times 23 MiB, and a tenth less work
+#: domains up to this size keep their factors, of each transform one: 22 MiB
 _MOST_KEPT: Final = 18
+#: and up to this size their twiddles: 352 MiB, and a tenth less work
+_MOST_TWIDDLES_KEPT: Final = 22
 #: what a transform in one program holds of the whole vector, and a pass of a tile, as multiples of its float32
 _WHOLE_COPIES: Final = 4
 _TILE_COPIES: Final = 16
@@ -135,7 +137,7 @@ class Domain:
         tile = self._tile(limit.nbytes) if limit else tiles().fft
         programs: list[Callable[[], object]] = [
             lambda: self._divide,
-            lambda: _quotient.compile(*[_shape(min(_TILE, self.size))] * 3),
+            *(functools.partial(_compile_combination, program, self.size) for program in (_product, _difference)),
             lambda: FR.decode(np.zeros((_K2, 1), np.float32)),
             *(functools.partial(self._compile_passes, factor, tile) for factor in (self._shift_unscale, None)),
         ]
@@ -145,13 +147,14 @@ class Domain:
         """Evaluations a, b, c over the rows (up to m of them) -> the m - 1 coefficients of (A B - C) / (X^m - 1),
         uint8[m - 1, 32].
 
-        The coefficient of X^(m-1) is left out: it is zero where the rows are satisfied.
+        The coefficient of X^(m-1) is left out: it is zero where the rows are satisfied. C's degree is below m, so its
+        own coefficients are subtracted and it needs no values on the coset, where X^m - 1 is constant.
         """
-        over_coset = [self._to_coset(values, threads) for values in (a, b, c)]
-        _numerator(over_coset, threads)
-        numerator = over_coset[0]
-        del over_coset
-        h = self._backwards(numerator, self._divide, threads)
+        quotient_of_c = self._backwards(self._padded(c), self._unscale_divide, threads)
+        product = self._to_coset(a, threads)
+        _combine(_product, product, self._to_coset(b, threads), threads)
+        h = self._backwards(product, self._divide, threads)
+        _combine(_difference, h, quotient_of_c, threads)
         return FR.decode(h[:, : self.size - 1], threads)
 
     def _to_coset(self, values: Residues, threads: int) -> Residues:
@@ -174,9 +177,17 @@ class Domain:
 
     @functools.cached_property
     def _divide(self) -> _Factor:
-        """From the coset back to coefficients and divided by X^m - 1, which is constant on the coset."""
-        first = self._scale * pow(self._vanishing, -1, constants.R) % constants.R
-        return self._factor(pow(constants.GENERATOR, -1, constants.R), first)
+        """From the coset back to coefficients, divided by X^m - 1."""
+        return self._factor(pow(constants.GENERATOR, -1, constants.R), self._scale_divided)
+
+    @functools.cached_property
+    def _unscale_divide(self) -> _Factor:
+        """Back to coefficients, divided by what X^m - 1 is on the coset."""
+        return self._factor(1, self._scale_divided)
+
+    @property
+    def _scale_divided(self) -> int:
+        return self._scale * pow(self._vanishing, -1, constants.R) % constants.R
 
     def _factor(self, base: int, first: int) -> _Factor:
         """first * base^k for `_backwards`, which leaves out w^k."""
@@ -256,7 +267,7 @@ class _Multipliers:
 
 
 def _twiddles(plan: _Plan) -> _Multipliers:
-    return _Multipliers(lambda start: _turn(*plan.powers(start), plan.step), kept=plan.log2 <= _MOST_KEPT)
+    return _Multipliers(lambda start: _turn(*plan.powers(start), plan.step), kept=plan.log2 <= _MOST_TWIDDLES_KEPT)
 
 
 def _scales(plan: _Plan, factor: _Factor, width: int) -> _Multipliers:
@@ -289,15 +300,18 @@ def _by_host(
     return y.reshape(_K2, -1)
 
 
-def _numerator(a_b_c: list[Residues], threads: int) -> None:
-    """a b - c, in place of a."""
-    out, count = a_b_c[0], a_b_c[0].shape[1]
+def _combine(program: Kernel, out: Residues, other: Residues, threads: int) -> None:
+    """`program` of both, tile by tile, in place of `out`."""
 
     def work(start: int) -> None:
         part = slice(start, start + _TILE)
-        out[:, part] = np.asarray(_quotient(*(np.ascontiguousarray(values[:, part]) for values in a_b_c)))
+        out[:, part] = np.asarray(program(np.ascontiguousarray(out[:, part]), np.ascontiguousarray(other[:, part])))
 
-    in_threads(work, range(0, count, _TILE), threads)
+    in_threads(work, range(0, out.shape[1], _TILE), threads)
+
+
+def _compile_combination(program: Kernel, size: int) -> None:
+    program.compile(*[_shape(min(_TILE, size))] * 2)
 
 
 def _compile_tiles(plan: _Plan, factor: _Factor | None, tile: int) -> None:
@@ -349,23 +363,42 @@ def _sub(x: jax.Array, roots: jax.Array, log2: int) -> jax.Array:
 
 
 def _two_stages(x: jax.Array, roots: jax.Array, stage: jax.Array) -> jax.Array:
-    """Stages `stage` and `stage` + 1, the products of both folded into one: with e the exponent of the first stage's
-    root, the second one's is 2 e, and a quarter of the circle lies between the two halves of the first."""
+    """Stages `stage` and `stage` + 1, a block of butterflies at a time: what a block needs stays in a core's cache."""
     quarter = x.shape[1] // 4
-    x0, x1, x2, x3 = (x[:, i * quarter : (i + 1) * quarter] for i in range(4))
-    e = jnp.arange(quarter) >> stage << stage
+    count = min(quarter, tiles().butterflies)
+
+    def block(number: jax.Array, y: jax.Array) -> jax.Array:
+        first = number * count
+        parts = [lax.dynamic_slice_in_dim(x, i * quarter + first, count, 1) for i in range(4)]
+        done = _butterflies(parts, roots, stage, first + jnp.arange(count))
+        return lax.dynamic_update_slice_in_dim(y, done, 4 * first, 1)
+
+    if count == quarter:
+        return block(jnp.int32(0), x)
+    done: jax.Array = lax.fori_loop(0, quarter // count, block, jnp.zeros_like(x))
+    return done
+
+
+def _butterflies(parts: list[jax.Array], roots: jax.Array, stage: jax.Array, at: jax.Array) -> jax.Array:
+    """Rows `at` of the four quarters [22, n, columns] -> [22, 4 n, columns], the products of both stages folded into
+    one: with e the exponent of the first stage's root, the second one's is 2 e, and a quarter of the circle lies
+    between the two halves of the first."""
+    x0, x1, x2, x3 = parts
+    length = roots.shape[1]
+    e = at >> stage << stage
 
     def turn(exponent: jax.Array) -> jax.Array:
-        return roots[:, exponent % x.shape[1]].astype(jnp.float64)[:, :, None]
+        return roots[:, exponent % length].astype(jnp.float64)[:, :, None]
 
     sum0, sum1, difference0, difference1 = x0 + x2, x1 + x3, x0 - x2, x1 - x3
     turned = [
         (sum0 - sum1) * turn(2 * e),
-        difference0 * turn(e) + difference1 * turn(e + quarter),
-        difference0 * turn(3 * e) - difference1 * turn(3 * e + quarter),
+        difference0 * turn(e) + difference1 * turn(e + length // 4),
+        difference0 * turn(3 * e) - difference1 * turn(3 * e + length // 4),
     ]
     total = FR.red(sum0 + sum1)[:, :, None]
-    return jnp.concatenate([total, FR.reduce(jnp.stack(turned, 2))], 2).reshape(x.shape)
+    done = jnp.concatenate([total, FR.reduce(jnp.stack(turned, 2))], 2)
+    return done.reshape(x0.shape[0], -1, *x0.shape[2:])
 
 
 @kernel()
@@ -428,7 +461,10 @@ def _whole(x: jax.Array, plan: _Plan, factor: _Factor | None, tile: int) -> jax.
 
 
 @kernel()
-def _quotient(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
-    """a b - c of a tile."""
-    a, b, c = (v.astype(jnp.float64) for v in (a, b, c))
-    return FR.reduce(a * b - c * _one(2)).astype(jnp.float32)
+def _product(x: jax.Array, y: jax.Array) -> jax.Array:
+    return FR.mul(x.astype(jnp.float64), y.astype(jnp.float64)).astype(jnp.float32)
+
+
+@kernel()
+def _difference(x: jax.Array, y: jax.Array) -> jax.Array:
+    return FR.red(x.astype(jnp.float64) - y.astype(jnp.float64)).astype(jnp.float32)
