@@ -10,8 +10,10 @@ import numpy as np
 
 from prover.algebra import affine, buckets, digits, points, small
 from prover.algebra.buckets import Runs
+from prover.algebra.chunks import apart
 from prover.algebra.curve import Group
 from prover.algebra.fields import FP, FR
+from prover.algebra.kernels import Place, place
 from prover.algebra.limbs import Bytes
 from prover.algebra.points import Rows
 from prover.algebra.table import Table
@@ -35,7 +37,7 @@ def of_generator(group: Group, scalars: Bytes, threads: int = 1) -> Bytes:
     lane = np.arange(len(scalars))
     runs = Runs(entries, lane, lane * windows, np.full(len(scalars), windows))
     with _making:
-        table = _table(group, bits, threads)
+        table = _table(group, bits, threads, place() if apart() else None)
     sums = buckets.add_runs(table, runs, threads)
     return affine.to_bytes(group, *affine.normalise(group, sums, threads), threads)
 
@@ -46,8 +48,10 @@ def _window(count: int) -> int:
 
 
 @functools.lru_cache(maxsize=4)
-def _table(group: Group, bits: int, threads: int) -> Table:
-    """Row 1 + j * 2^(bits - 1) + (d - 1) is d * 2^(bits * j) * G for 0 < d <= 2^(bits - 1)."""
+def _table(group: Group, bits: int, threads: int, _place: Place | None) -> Table:
+    """On a device, or in the memory of the host (None) for all CPUs.
+
+    Row 1 + j * 2^(bits - 1) + (d - 1) is d * 2^(bits * j) * G for 0 < d <= 2^(bits - 1)."""
     windows, half = digits.window_count(bits), 1 << (bits - 1)
     known = _bases(group, bits)[:, None]  # [windows, d, columns]
     while known.shape[1] < half:
