@@ -8,7 +8,7 @@ entries on its own devices, and what is left of that, a point, is gathered over 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -33,17 +33,19 @@ class DevicesUnfit(InvalidInput):
 
 @dataclass(frozen=True)
 class DeviceMesh:
-    """Devices of one platform, in the order of their processes; at least one is of this process."""
+    """Devices of one platform, in the order of their processes; at least one is of this process. Of processes, those
+    that are done wait for the others `patience_s`: longer than a sum takes."""
 
     devices: tuple[jax.Device, ...]
+    patience_s: float = field(default=120.0, compare=False)
 
     @classmethod
-    def of(cls, devices: Sequence[jax.Device]) -> DeviceMesh:
+    def of(cls, devices: Sequence[jax.Device], patience_s: float = 120.0) -> DeviceMesh:
         """Raises DevicesUnfit for none, for one named twice, for two platforms, and where none is of this process."""
         ordered = tuple(sorted(devices, key=lambda device: device.process_index))
         if len(set(ordered)) != len(ordered) or len({device.platform for device in ordered}) != 1:
             raise DevicesUnfit(f"want different devices of one platform, not {list(devices)}", field="devices")
-        mesh = cls(ordered)
+        mesh = cls(ordered, patience_s)
         if not mesh.local:
             raise DevicesUnfit(f"none of {list(devices)} belongs to this process", field="devices")
         return mesh
@@ -88,8 +90,17 @@ class DeviceMesh:
         specs = tuple(_CUT if each else _WHOLE for each in cut)
         # the programs' loops run as often as each device's own data say, which the check does not allow
         over = jax.shard_map(function, mesh=self._mesh, in_specs=specs, out_specs=_CUT, check_vma=False)
-        placed = tuple(NamedSharding(self._mesh, spec) for spec in specs)
-        return jax.jit(over, in_shardings=placed, compiler_options=options)
+        compiled = jax.jit(over, compiler_options=options)
+
+        def run(*arguments: Any) -> Any:
+            # of several processes JAX takes no numpy arrays to cut, not even for devices of one of them
+            placed = [
+                self.put(argument, cut=each) if isinstance(argument, np.ndarray) else argument
+                for argument, each in zip(arguments, cut, strict=True)
+            ]
+            return compiled(*placed)
+
+        return run
 
     # several processes
 

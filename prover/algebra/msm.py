@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from prover.algebra import buckets, chunks, digits, endomorphism, kernels, points, reduction, small
+from prover.algebra import buckets, chunks, digits, endomorphism, hosts, kernels, points, reduction, small
 from prover.algebra.bases import Kept, Layout, Points, Windows, kept
 from prover.algebra.buckets import Ints
 from prover.algebra.curve import Group
@@ -109,12 +109,15 @@ class FixedBases:
     def msm(self, scalars: Bytes, threads: int = 1) -> Bytes:
         """sum s_i P_i for canonical scalars uint8[n, 32] -> one uncompressed point uint8[96 or 192].
 
-        Raises ScalarCountMismatch, or NonCanonical for a scalar that is not below r.
+        On a mesh of several processes each of them must ask for it. Raises ScalarCountMismatch, or NonCanonical for a
+        scalar that is not below r; of several processes also what `hosts.added_up` raises.
         """
         if scalars.shape != (self.size, FR.size):
             raise ScalarCountMismatch(f"{self.size} bases, scalars of shape {scalars.shape}", field="scalars")
         FR.check_canonical(scalars, "scalars")
-        return small.to_bytes(self.group, self._sum(scalars, threads))
+        hosts.begin()
+        point = hosts.added_up(self.group, self._sum(scalars, threads), scalars)
+        return small.to_bytes(self.group, point)
 
     def _sum(self, scalars: Bytes, threads: int) -> small.Point:
         ones, others = self._apart(scalars)
@@ -135,7 +138,7 @@ class FixedBases:
         chosen, rows = self._digits(scalars[others], w), self._rows_of(others, w, len(scalars))
         table, found = self._table(part), []
         for sets in _groups(w, chosen.size):
-            entries, sizes = _sort(chosen, rows, w, sets, ones)
+            entries, sizes = hosts.own_part(*_sort(chosen, rows, w, sets, ones))
             runs = buckets.cut(entries, sizes)
             sums = buckets.add_runs(table, runs, threads)
             kept = buckets.fold(self.group, runs.bucket, sums, threads)
