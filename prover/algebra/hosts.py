@@ -2,7 +2,8 @@
 is gathered (`lax.all_gather` under `jax.shard_map`, over the network) and added up, in every process alike.
 
 All have all bases and are given the same scalars. A digest of the scalars, and of how many entries were cut at a time,
-travels with the point, so that processes find out that are not at the same sum, or whose chunks differ. Sums are made one after the other, in the same order everywhere.
+travels with the point, so that processes find out that are not at the same sum, or whose chunks differ. Sums are made
+one after the other, in the same order everywhere.
 """
 
 from __future__ import annotations
