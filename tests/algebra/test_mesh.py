@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from prover.algebra import kernels, lanes
+from prover.algebra import chunks, kernels, lanes
 from prover.algebra.buckets import LONGEST
 from prover.algebra.curve import G1
 from prover.algebra.fields import FR
@@ -157,3 +157,17 @@ def test_devices_that_cannot_share_a_sum_are_refused() -> None:
     for devices in ([], [one, one]):
         with pytest.raises(DevicesUnfit, match="different devices"):
             DeviceMesh.of(devices)
+
+
+def test_devices_of_bounded_memory_hold_the_rows_and_gather_them_in_chunks(
+    mesh: DeviceMesh, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As devices that are no CPUs do: rows whole on each device, in chunks, taken there by a program of all."""
+    monkeypatch.setattr(chunks, "LEAST", 1 << 17)
+    curve, count = Curve(G1), 1001
+    data, scalars = curve.progression(count), [rng.choice([0, 1, rng.randrange(FR.p)]) for _ in range(count)]
+    chunks.bound(mesh, chunks.Limit(1 << 18))
+    try:
+        assert on_mesh(mesh, FixedBases(data, G1), scalars, threads=2) == curve.peer_msm(data, scalars)
+    finally:
+        chunks.bound(mesh, None)
