@@ -66,7 +66,9 @@ def devices(config: Config) -> Findings:
     found = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, config.cache.directory / "jax")
     per_proof = config.gpus.devices_per_proof
     for device in discover(config.daemon.prover, found, config.gpus.devices, per_proof=per_proof):
-        yield Verdict.GOOD, f"device {device.ordinal}: {device.info.name} ({device.info.platform})"
+        own = device.info.memory_total_bytes
+        memory = "its memory is the host's" if own is None else f"{_gib(own)} of its own memory"
+        yield Verdict.GOOD, f"device {device.ordinal}: {device.info.name} ({device.info.platform}), {memory}"
 
 
 def keys(config: Config) -> Findings:

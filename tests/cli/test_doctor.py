@@ -38,7 +38,9 @@ def test_a_bare_machine(tmp_path: Path) -> None:
     code, found = doctor(tmp_path, NOWHERE)
     assert code == Exit.UNAVAILABLE
     assert found["machine"][0]["verdict"] in ("good", "warning")
-    assert found["devices"] == [{"piece": "devices", "verdict": "good", "text": "device 0: cpu (cpu)"}]
+    assert found["devices"] == [
+        {"piece": "devices", "verdict": "good", "text": "device 0: cpu (cpu), its memory is the host's"}
+    ]
     assert found["keys"][0]["verdict"] == "bad"
     assert "cuzk keys setup" in found["keys"][0]["text"]
     assert {finding["verdict"] for finding in found["folders"]} == {"good"}
