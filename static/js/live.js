@@ -16,7 +16,7 @@ import { WorkerCards } from "./workers.js";
 
 const TICK_MS = 200; // of timers; what happens is drawn as it comes
 const DRAW_MS = [16, 100]; // between drawings, at least and at most
-const DRAW_SHARE = 4; // by how long the last took: a slow browser draws more at a time, and is never behind
+const DRAW_SHARE = 2.5; // by how long the last took: a slow browser draws more at a time, and is never behind
 const DESCRIBE_MS = 2000; // how often the tables for screen readers follow
 const AGED_MS = 4000; // data older than this is called stale, by its age
 const LAGS = 50;
