@@ -34,7 +34,7 @@ class Limit:
     def __init__(self, nbytes: int, resident: int = 0) -> None:
         """`resident` bytes of rows may stay on the device between sums; what is more is copied for each sum."""
         self.nbytes, self._room = max(nbytes, LEAST), resident
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection of garbage may drop rows wherever this thread is
 
     def keep(self, nbytes: int) -> bool:
         """Whether so many bytes more may stay on the device; then they are counted."""

@@ -10,6 +10,7 @@ summed apart, and the window is chosen for the other scalars.
 
 from __future__ import annotations
 
+import weakref
 from typing import Final
 
 import numpy as np
@@ -88,13 +89,16 @@ class FixedBases:
         limit = chunks.limit()
         place = kernels.place(), limit is not None
         if len(range(*part.indices(self.size))) < self.size:
-            if limit and self._tables.pop(place, None):
-                limit.drop(self.nbytes)
+            self._tables.pop(place, None)
             return Table.of_affine(self.group, self._rows_alone(part))
         if place in self._tables:
             return self._tables[place]
         table = Table.of_affine(self.group, self._rows)
-        if limit is None or limit.keep(self.nbytes):
+        if limit is None:
+            self._tables[place] = table
+        elif limit.keep(self.nbytes):
+            # tied to the rows themselves: they go with these bases, or with the last sum that uses them
+            weakref.finalize(table, limit.drop, self.nbytes).atexit = False
             self._tables[place] = table
         return table
 

@@ -220,3 +220,13 @@ def test_rows_stay_on_the_device_where_there_is_room(rng: random.Random, monkeyp
         limit.halve(rows)
         first.msm(scalars)
         assert limit.keep(rows), "what stayed was dropped"
+
+
+def test_rows_stay_no_longer_than_their_bases(rng: random.Random) -> None:
+    bases, scalars = FixedBases(data_with_infinity(Curve(G1)), G1, window_bits=4), mixed_scalars(rng)
+    rows = bases.nbytes
+    with bounded(1 << 20, resident=rows) as limit:
+        bases.msm(scalars)
+        assert not limit.keep(1), "they stay"
+        del bases
+        assert limit.keep(rows), "their room is free again"

@@ -71,6 +71,20 @@ def test_later_proofs_on_it_trace_nothing(device: jax.Device) -> None:
     assert kernels.compiled_programs() == programs
 
 
+def test_a_device_has_its_room_again_when_tables_replace_bases(device: jax.Device) -> None:
+    key, room = ProvingKey(parameters("tiny"), recorded("tiny")), 1 << 30
+    limit, scalars = chunks.Limit(1 << 30, resident=room), FR.bytes_of([5] * len(parameters("tiny").h))
+    chunks.bound(device, limit)
+    before = key.on(device).msm("h", scalars)
+    assert not limit.keep(room), "the bases are there"
+    plain = key._bases["h"].layout
+    key.tabulate(5 * key.nbytes)
+    assert key._bases["h"].layout != plain and limit.keep(room)
+    limit.drop(room)
+    assert key.on(device).msm("h", scalars) == before
+    assert not limit.keep(room), "the tables are there"
+
+
 def test_multiples_are_made_where_they_are_asked_for(device: jax.Device) -> None:
     scalars = FR.bytes_of([1, 2, FR.p - 1])
     found = []
