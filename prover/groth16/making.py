@@ -20,29 +20,30 @@ OTHERS_MAKE = "another process makes"
 @contextlib.contextmanager
 def making(directory: Path, name: str) -> Iterator[None]:
     """Say, for the block, that the key `name` is being made; the last one removes the file."""
-    directory.mkdir(parents=True, exist_ok=True)
     path = _path(directory, name)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)  # shared: `up` announces a key that its own `keys setup` makes
+    # shared: `up` announces a key that its own `keys setup` makes
+    with _locked(path, fcntl.LOCK_SH) as file:
         try:
             yield
         finally:
-            with contextlib.suppress(BlockingIOError):  # another maker, or who waits, still holds it
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink(missing_ok=True)
+            _remove(file, path)  # unless another maker, or who waits, still holds it
 
 
 def wait_until_made(directory: Path, name: str) -> None:
     """Return when nobody makes the key `name` (any more); at once when nobody does."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), _path(directory, name).open("rb") as file:
-        _lock(file)
+    path = _path(directory, name)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), path.open("rb") as file:
+        _lock(file, fcntl.LOCK_EX)
+        _remove(file, path)
 
 
 def is_being_made(directory: Path, name: str) -> bool:
-    """Whether somebody makes the key `name` now."""
+    """Whether somebody makes the key `name` now. What a maker that was killed left is removed: who looks holds it for a
+    moment, and would be a maker to others who look then."""
+    path = _path(directory, name)
     try:
-        with _path(directory, name).open("rb") as file:
-            return not _lock(file, fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            return not _remove(file, path)
     except (FileNotFoundError, NotADirectoryError):
         return False
 
@@ -53,25 +54,44 @@ def sole_maker(directory: Path, name: str, waiting: Callable[[], object] = lambd
 
     Afterwards the other's key may be there: look again.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.lock"
-    with contextlib.ExitStack() as files:
-        file = files.enter_context(path.open("ab"))
-        if not _lock(file, fcntl.LOCK_NB):
-            waiting()
-            _lock(file)
-        while not _is_at(file, path):  # who had it has removed the file: another one has the name, or nobody
-            file = files.enter_context(path.open("ab"))
-            _lock(file)
+    with _locked(path, fcntl.LOCK_EX, waiting):
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
 
 
-def _lock(file: BinaryIO, how: int = 0) -> bool:
+@contextlib.contextmanager
+def _locked(path: Path, how: int, waiting: Callable[[], object] = lambda: None) -> Iterator[BinaryIO]:
+    """The file at `path`, made if need be, with this lock for the block; `waiting` is called once if it is held."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = False
+    while True:
+        with path.open("ab") as file:
+            if not _lock(file, how | fcntl.LOCK_NB):
+                if not told:
+                    waiting()
+                told = True
+                _lock(file, how)
+            if _is_at(file, path):  # else who had it has removed it: another one has the name, or nobody
+                yield file
+                return
+
+
+def _remove(file: BinaryIO, path: Path) -> bool:
+    """Unlink the file if nobody else holds it, and whether that is so. Another one at `path` is left."""
+    if not _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        return False
+    if _is_at(file, path):
+        with contextlib.suppress(OSError):  # a folder that only others may write
+            path.unlink()
+    return True
+
+
+def _lock(file: BinaryIO, how: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | how)
+        fcntl.flock(file, how)
     except BlockingIOError:
         return False
     return True
