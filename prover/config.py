@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, Va
 
 from .errors import InvalidInput
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
-from .memory import memory
+from .memory import DEVICE_SHARE, memory
 
 DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
 PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
@@ -46,8 +46,8 @@ _NOT_HERE = {
 }
 #: keys of our own that have another name now
 _RENAMED = {"gpus.table_budget": "memory.host_memory"}
-#: where nothing is said: this part of the host's memory, and of that of a device with a memory of its own
-_HOST_SHARE, _DEVICE_SHARE = 4, 2
+#: where nothing is said, bases and tables get this part of the host's memory
+_HOST_SHARE = 4
 #: as `algebra.chunks` has it, which imports JAX
 LEAST_CHUNK = 1 << 25
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
@@ -181,7 +181,7 @@ class Config(Section):
         host, device = self.memory.host_memory, self.memory.device_memory
         bounds = [memory().total // _HOST_SHARE if host is None else host]
         bounds += [device] if device is not None else []
-        bounds += [device_memory // _DEVICE_SHARE] if device is None and device_memory is not None else []
+        bounds += [device_memory // DEVICE_SHARE] if device is None and device_memory is not None else []
         return min(bounds) // len(ProofKind)
 
     @property

@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 import psutil
+
+#: where nothing is said, bases and tables get this part of a device's own memory
+DEVICE_SHARE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import structlog
 from ..algebra import chunks
 from ..algebra.chunks import Limit
 from ..algebra.mesh import DeviceMesh
+from ..memory import DEVICE_SHARE
 from ..states import Holding
 from .devices import Device
 from .kinds import Report
@@ -29,7 +30,7 @@ def bound_chunks(devices: Sequence[Device], chunk: int | None, resident: int | N
             continue
         each = (own or 0) // (len(device.handle.devices) if isinstance(device.handle, DeviceMesh) else 1)
         nbytes = each // _CHUNK_SHARE if chunk is None else chunk
-        chunks.bound(device.handle, Limit(nbytes, each // 2 if resident is None else resident))
+        chunks.bound(device.handle, Limit(nbytes, each // DEVICE_SHARE if resident is None else resident))
 
 
 @contextmanager
