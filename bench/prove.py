@@ -27,6 +27,8 @@ from prover.groth16.setup import setup
 from prover.groth16.store import KeyStore
 from prover.groth16.tables import TableStore
 from prover.groth16.verifier import PreparedKey
+from prover.pipeline.device_memory import bound_chunks
+from prover.pipeline.devices import discover
 
 T = TypeVar("T")
 REQUESTS = Path(__file__).resolve().parents[1] / "tests" / "data" / "2k" / "requests"
@@ -160,8 +162,10 @@ def answer(bench: Bench, step: str) -> None:
 
 def main() -> None:
     kind, step, out, cache, *platform = sys.argv[1:]
-    device = jaxconf.configure(*(platform or ["cpu"]), cache_dir=cache)[0]
-    answer(Bench(shape_of(kind), Path(out), device), step)
+    found = jaxconf.configure(*(platform or ["cpu"]), cache_dir=cache)
+    devices = discover("bench", found, [0])
+    bound_chunks(devices, None, None)
+    answer(Bench(shape_of(kind), Path(out), devices[0].handle), step)
 
 
 if __name__ == "__main__":

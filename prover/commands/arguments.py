@@ -76,14 +76,18 @@ def _count(text: str) -> int:
 
 
 def open_devices(arguments: argparse.Namespace) -> Place:
-    """Configures JAX; the first --devices of the platform. Raises PlatformUnavailable, and DeviceMissing where there
-    are fewer."""
+    """Configures JAX; the first --devices of the platform, bounded as a prover's. Raises PlatformUnavailable, and
+    DeviceMissing where there are fewer."""
+    from prover.config import load
     from prover.jaxconf import configure
+    from prover.pipeline.device_memory import bound_chunks
     from prover.pipeline.devices import discover
 
-    count = arguments.devices
+    count, memory = arguments.devices, load().memory
     found = configure(arguments.platform, count if arguments.platform == "cpu" else 1, cache_directory("jax"))
-    place: Place = discover("prove", found, range(count), per_proof=count)[0].handle
+    devices = discover("prove", found, range(count), per_proof=count)
+    bound_chunks(devices, memory.device_chunk, memory.device_memory)
+    place: Place = devices[0].handle
     return place
 
 
@@ -95,9 +99,11 @@ def open_device(arguments: argparse.Namespace) -> jax.Device:
 
 
 def cache_directory(name: str) -> Path | None:
-    """Where recorded circuits and compiled programs are kept between runs; None where nothing can be kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    directory = Path(base) / "cuzk" / name
+    """Where recorded circuits and compiled programs are kept between runs; None where nothing can be kept. Raises
+    ConfigurationInvalid."""
+    from prover.config import load
+
+    directory = load().cache.directory / name
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:

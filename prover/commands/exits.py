@@ -52,6 +52,7 @@ _UNAVAILABLE_CODES = frozenset(
         "prover_name_taken",
         "spool_unwritable",
         "stack_failed",
+        "tables_not_kept",
     }
 )
 _KEY_CODES = frozenset({"key_damaged", "key_mismatch", "key_not_found", "key_exists"})

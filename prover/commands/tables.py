@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> Exit:
     """Bases and tables of each key, in the cache folder. Raises TablesNotKept."""
     from prover import config
     from prover.groth16.store import KeyStore
+    from prover.groth16.tables import TablesNotKept
     from prover.jaxconf import configure
 
     from .keys import chosen
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> Exit:
     memory = config.load(None, flags=said).table_bytes()
     names = chosen(arguments.keys, arguments.names)
     shapes = [_shape(name) for name in names]
+    if table_store() is None:
+        raise TablesNotKept("the folder cannot be written", field="cache.directory")
     configure("cpu", cache_dir=cache_directory("jax"))
     for name, shape in zip(names, shapes, strict=True):
         _make(KeyStore(arguments.keys), name, shape, memory)
@@ -76,6 +79,7 @@ def _make(store: KeyStore, name: str, shape: CircuitShape, memory: int) -> None:
     parameters, tables = store.open(name, progress), table_store()
     matrices = Circuit.load(shape, cache_directory("circuits")).matrices
     key = ProvingKey(parameters, matrices, threads=cpus(), store=tables, table_bytes=memory)
+    key.refuse_unkept()
     key.tabulate(memory, progress, cpus())
     progress.done()
     seconds = time.monotonic() - began

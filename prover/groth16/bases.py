@@ -38,6 +38,7 @@ class KeyBases:
     ) -> None:
         """With the tables that `table_bytes` hold where the store has them."""
         self._parameters, self._store = parameters, store
+        self._not_kept: dict[str, TablesNotKept] = {}
         self._sections = _sections(parameters, matrices, wires)
         wanted, plain = (choose(self._sections, memory) for memory in (table_bytes, 0))
         with kernels.on(kernels.host()):
@@ -58,6 +59,11 @@ class KeyBases:
         """Whether any section has tables."""
         return any(bases.layout.fixed for bases in self._bases.values())
 
+    def refuse_unkept(self) -> None:
+        """Raise TablesNotKept, as it came, where rows of a section are not in the store."""
+        for error in self._not_kept.values():
+            raise error
+
     def tabulate(self, table_bytes: int, made: Callable[[float], None] | None, threads: int) -> None:
         """See `ProvingKey.tabulate`."""
         wanted = choose(self._sections, table_bytes)
@@ -73,19 +79,22 @@ class KeyBases:
             told(0.0)
             with kernels.on(kernels.host()):
                 self._bases[name] = FixedBases.of(self._made(name, layout, told, threads))
+            self._not_kept.pop(name, None)
             told(1.0)
             done += layout.nbytes
 
     def _ready(self, name: str, wanted: Layout, plain: Layout, threads: int) -> Kept:
-        """The rows of a section, with tables or without, as they are found; else made without."""
+        """The rows of a section, with tables or without, as they are found; else made without, by one process: memory
+        that is mapped is shared, and so worth waiting for another's."""
         for layout in dict.fromkeys([wanted, plain]) if self._store else ():
             found = self._store and self._store.find(self._parameters.digest(), name, layout)
             if found:
                 return found
         try:
-            return self._made(name, plain, None, threads)
+            return self._made(name, plain, lambda _: None, threads)
         except TablesNotKept as error:
             log.warning("bases not kept: %s", error)
+            self._not_kept[name] = error.with_traceback(None)
             return kept(plain, _Joined.of(self._parameters, name), threads)
 
     def _made(self, name: str, layout: Layout, told: Told | None, threads: int) -> Kept:

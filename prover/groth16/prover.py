@@ -36,8 +36,6 @@ Timer = Callable[[str, int, int], None]
 #: the stages of the device phase, then those of the tail; l, a and b_g1 run beside transforms and h
 DEVICE_STAGES = ("transforms", "h", "l", "a", "b_g1")
 TAIL_STAGES = ("b_g2", "assembly")
-#: memory for tables that pays where a key is used for hundreds of proofs
-TABLE_BYTES = 1 << 29
 
 
 class Assignment(Protocol):
@@ -105,6 +103,10 @@ class ProvingKey:
         (and told) where there is nothing to make. Raises TablesNotKept.
         """
         self._bases.tabulate(table_bytes, made, threads)
+
+    def refuse_unkept(self) -> None:
+        """Raise TablesNotKept where there is a store and bases that were made are not in it."""
+        self._bases.refuse_unkept()
 
     @property
     def tabulated(self) -> bool:

@@ -102,6 +102,7 @@ class TableStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             making = path.with_suffix(".making")
             with _alone(making, told) as file:
+                _remove_interrupted(path.parent, section, making)
                 made = self.find(owner, section, layout)
                 if made is None:
                     made = _written(file, _Form(layout, owner, section), data, told or (lambda _: None), threads)
@@ -244,6 +245,15 @@ def _alone(path: Path, told: Told | None) -> Iterator[BinaryIO]:
             raise BlockingIOError("another process makes it")
         told(0.0)
         time.sleep(_LOOK_EVERY_S)
+
+
+def _remove_interrupted(folder: Path, section: str, own: Path) -> None:
+    """Unlink the other files of a section that a process began and no process works on: they are of full size."""
+    for path in folder.glob(f"{section}-*.making"):
+        if path != own:
+            with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
+                if _claimed(file.fileno(), path):
+                    path.unlink()
 
 
 def _claimed(descriptor: int, path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import stat
@@ -188,6 +189,20 @@ def test_one_process_makes_a_file_and_another_waits_for_it(tmp_path: Path) -> No
     assert not path.exists()
 
 
+def test_what_a_killed_maker_of_another_layout_left_is_removed(tmp_path: Path) -> None:
+    """Not what another process works on, nor another section's."""
+    store = TableStore(tmp_path)
+    wanted, killed, running = (store._path(OWNER, "h", layout(9, tables=tables)) for tables in (1, 2, 3))
+    left, busy, other = (path.with_suffix(".making") for path in (killed, running, store._path(OWNER, "l", layout(9))))
+    wanted.parent.mkdir()
+    for path in (left, busy, other):
+        path.write_bytes(b"half")
+    with busy.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        store.make(OWNER, "h", layout(9), points(9))
+    assert set(wanted.parent.iterdir()) == {wanted, busy, other}
+
+
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
@@ -224,10 +239,40 @@ def test_a_full_disk_is_no_failure_of_a_proof(
     store = TableStore(tmp_path / "file")
     key = ProvingKey(parameters("tiny"), recorded("tiny"), store=store)
     assert "bases not kept" in caplog.text
+    with pytest.raises(TablesNotKept, match="Not a directory"):
+        key.refuse_unkept()
     before = key.nbytes
     with pytest.raises(TablesNotKept):
         key.tabulate(5 * before)
     assert key.nbytes == before and proof(key) == published_proofs("tiny")[1][0]
+
+
+def test_a_second_process_waits_for_the_bases_of_the_first_and_maps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lock is of another open file, as another process' is."""
+    store, owner, refused = TableStore(tmp_path), parameters("tiny").digest(), threading.Event()
+    claimed, made = tables._claimed, list[ProvingKey]()
+
+    def watched(descriptor: int, path: Path) -> bool:
+        found = claimed(descriptor, path)
+        if not found:
+            refused.set()
+        return found
+
+    monkeypatch.setattr(tables, "_claimed", watched)
+    monkeypatch.setattr(tables, "_LOOK_EVERY_S", 0.01)
+    plain = ProvingKey(parameters("tiny"), recorded("tiny"))._bases["h"].layout
+    making = store._path(owner, "h", plain).with_suffix(".making")
+    making.parent.mkdir()
+    second = threading.Thread(target=lambda: made.append(ProvingKey(parameters("tiny"), recorded("tiny"), store=store)))
+    with making.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        second.start()
+        assert refused.wait(30) and not made
+    second.join(60)
+    made[0].refuse_unkept()
+    assert len(store.files(owner)) == 5 and "bases not kept" not in caplog.text
 
 
 # -- which tables ------------------------------------------------------------------------------------------------------
