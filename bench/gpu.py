@@ -74,26 +74,29 @@ def missing(kind: str, reason: str) -> list[str]:
 
 
 def measured(platform: str, cache: str, clock: Clock) -> tuple[list[list[str]], bool]:
-    """The rows, and whether any proof was made. Ours first: the peer gets the time that is left."""
-    from bench.proof import Plan
+    """The rows, and whether proofs were made and nothing failed. Ours first: the peer gets the time that is left."""
+    from bench.proof import Ended, Plan
 
     kinds = list(ASKED) if platform == "gpu" else ["window-post"]
     found: dict[str, dict[str, Any] | str] = {}
+    failed = False
     for kind in kinds:
         try:
             found[kind] = ours(Plan(kind, None, PROOFS, False, None, platform), cache, clock)
         except OutOfTime as error:
             found[kind] = str(error)
+        except Ended as error:
+            found[kind], failed = f"failed: {error}", True
         print(f"{kind}: {found[kind]}", file=sys.stderr, flush=True)
     peers = theirs([kind for kind in kinds if kind in PEER_KINDS and isinstance(found[kind], dict)], cache, clock)
     rows = [
         _row(kind, one, peers.get(kind)) if isinstance(one, dict) else missing(kind, one) for kind, one in found.items()
     ]
-    return rows, any(isinstance(one, dict) for one in found.values())
+    return rows, not failed and any(isinstance(one, dict) for one in found.values())
 
 
 def ours(plan: Plan, cache: str, clock: Clock) -> dict[str, Any]:
-    """Some proofs, as many as there is time for but one at least. Raises OutOfTime, which says where it ended."""
+    """Some proofs, as many as there is time for but one at least. Raises OutOfTime or Ended: both say where."""
     from bench.proof import OUT, Ended, command, session
     from bench.prove import params_path
 
@@ -124,7 +127,7 @@ def _last(found: dict[str, Any]) -> float:
 
 def _key(plan: Plan, cache: str, clock: Clock) -> None:
     """Made on all cores of the host: the minutes of a large circuit may not be there."""
-    from bench.proof import command
+    from bench.proof import Ended, command
 
     print(f"{plan.kind}: making its key, {clock.left:.0f} s left", file=sys.stderr, flush=True)
     words = command(replace(plan, platform="cpu"), "setup", cache)
@@ -132,7 +135,8 @@ def _key(plan: Plan, cache: str, clock: Clock) -> None:
     done = subprocess.run(clock.limited(words), env=environment, stdout=subprocess.DEVNULL)
     if done.returncode and clock.left < 2:
         raise OutOfTime("the time was over while its key was made (`python -m bench.prove` makes it without a limit)")
-    done.check_returncode()
+    if done.returncode:
+        raise Ended(f"exit status {done.returncode} while its key was made")
 
 
 def theirs(kinds: list[str], cache: str, clock: Clock) -> dict[str, float]:
@@ -164,10 +168,17 @@ def _row(kind: str, found: dict[str, Any], peer_s: float | None) -> list[str]:
     return [
         asked.name, found["device"], f"{best:.2f} ({statistics.median(seconds):.2f})", f"{parts['synthesis']:.2f}",
         f"{parts['device']:.2f} ({stages})", f"{parts['tail']:.2f}",
-        gib(found["device_peak_mib"]) if "device_peak_mib" in found else "the host's", gib(found["peak_mib"]),
+        *_memory(found),
         asked.stated, f"{best / max(asked.stated_s):.2f}",
         NOT_MEASURED if peer_s is None else f"{peer_s:.2f}", "-" if peer_s is None else f"{best / peer_s:.2f}",
     ]  # fmt: skip
+
+
+def _memory(found: dict[str, Any]) -> tuple[str, str]:
+    """The device's and the process's; the time may have been over before they were asked for."""
+    if "peak_mib" not in found:
+        return NOT_MEASURED, NOT_MEASURED
+    return gib(found["device_peak_mib"]) if "device_peak_mib" in found else "the host's", gib(found["peak_mib"])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,16 +157,22 @@ def session(words: list[str]) -> Iterator[Any]:
 
         def ask(what: str) -> dict[str, Any]:
             assert process.stdin and process.stdout
-            process.stdin.write(what + "\n")
-            process.stdin.flush()
+            with suppress(BrokenPipeError):  # it is gone: so no line comes either
+                process.stdin.write(what + "\n")
+                process.stdin.flush()
             line = process.stdout.readline()
-            if not line:
-                raise Ended(f"exit status {process.wait()} when asked to {what}: {' '.join(words)}")
+            if not line.endswith("\n"):
+                ended = Ended(f"exit status {process.wait()} when asked to {what}")
+                ended.add_note(" ".join(words))
+                raise ended
             answer: dict[str, Any] = json.loads(line)
             return answer
 
-        yield ask
-        process.stdin.close()
+        try:
+            yield ask
+        finally:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
 
 def row(kind: str, name: str, found: dict[str, Any]) -> list[str]:
