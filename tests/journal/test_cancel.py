@@ -133,6 +133,28 @@ def test_many_observers_settle_a_wish_once(database: Database, tmp_path: Path) -
     assert_cancelled_once(database)
 
 
+def test_a_job_that_somebody_has_in_hand_is_settled_later(database: Database, tmp_path: Path) -> None:
+    """Who looks waits for no job: it would hold the site meanwhile, and its heartbeat could not renew the lease."""
+    job = submit_one(database)
+    with running(database, tmp_path) as prover, database.connect(OWNER) as other, database.connect(OWNER) as owner:
+        deaf(prover)
+        assert prover.take()
+        advance(prover, job, "pending")
+        assert prover.journal.flush()
+        wish(database, job)
+        prover.journal._heartbeat._process.send_signal(19)
+        prover.tracker.job_released(job, "draining")
+        assert prover.journal.flush()
+        owner.execute("SET lock_timeout = 2000")
+        with other.transaction():
+            other.execute("SELECT FROM job WHERE id = %s FOR UPDATE", [job])
+            owner.execute("SELECT mark_lost()")
+            assert commands(owner) == [("pending", None, False, "olga")]
+        owner.execute("SELECT mark_lost()")
+        prover.journal._heartbeat._process.send_signal(18)
+    assert_cancelled_once(database)
+
+
 def test_asked_again_of_a_job_that_was_given_back(database: Database, tmp_path: Path) -> None:
     """The second wish is executed by the database, and answers the first one too."""
     job = submit_one(database)

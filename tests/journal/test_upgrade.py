@@ -35,6 +35,11 @@ def earlier(template: Database) -> Iterator[Database]:
         yield database
 
 
+#: makes mark_lost complain
+WAITING = """CREATE OR REPLACE FUNCTION settle_cancels() RETURNS integer LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'of an earlier version'; END $$"""
+
+
 def functions(database: Database) -> list[tuple[Any, ...]]:
     with database.connect(OWNER) as owner:
         return owner.execute(FUNCTIONS).fetchall()
@@ -48,3 +53,15 @@ def test_an_earlier_database_is_brought_up_to_date(earlier: Database, database: 
     assert functions(earlier) == functions(database)
     with earlier.connect() as owner:
         assert owner.execute("SELECT cancel_job(%s, NULL, 'olga')", [job]).fetchone() == ("cancelled",)
+
+
+def test_the_last_version_is_brought_up_to_date(template: Database, database: Database) -> None:
+    with migrated_to(template, "0010") as earlier:
+        with earlier.connect(OWNER) as owner:
+            owner.execute(WAITING)
+            with pytest.raises(psycopg.errors.RaiseException, match="earlier"):
+                owner.execute("SELECT mark_lost()")
+        migrate(earlier.url(OWNER))
+        assert functions(earlier) == functions(database)
+        with earlier.connect(OWNER) as owner:
+            owner.execute("SELECT mark_lost()")

@@ -91,7 +91,8 @@ LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
 $$;
 
 -- Wishes to cancel that no prover will execute: it gave the job back before it heard of them, or its session ended
--- between the job's end and its answer. Whoever looks settles them; returns how many jobs had such.
+-- between the job's end and its answer. Whoever looks settles them; returns how many jobs had such. A job that somebody
+-- else has in hand is left to the next look: whoever waited for it would keep all others from the site, heartbeats too.
 CREATE OR REPLACE FUNCTION settle_cancels() RETURNS integer
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
@@ -108,7 +109,10 @@ BEGIN
         ORDER BY j.id
     LOOP
         PERFORM lock_site();
-        SELECT * INTO STRICT v_job FROM job WHERE id = v_id FOR UPDATE;
+        SELECT * INTO v_job FROM job WHERE id = v_id FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            CONTINUE;
+        END IF;
         v_by := cancel_wished_by(v_id);
         IF v_by IS NULL THEN  -- somebody else was quicker
             CONTINUE;
