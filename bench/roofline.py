@@ -2,8 +2,9 @@
 
 Float64 operations are counted in the programs that prove, as JAX traces them: a multiplication, an addition and a
 rounding are one each, a fused multiply-add two, as makers of processors count. How often a program runs comes from the
-layouts of the sums and the sizes of the transforms. Not counted, so the time is a bound from below: sorting digits on
-the host, lanes that idle, the last sums of buckets, launches, and a processor's failing to reach its peak.
+layouts of the sums and the sizes of the transforms. Not counted, so the time is nearly a bound from below: sorting
+digits on the host, lanes that idle, the last sums of buckets, launches, and a processor's failing to reach its peak.
+Nearly, for digits that are 0 are counted though they add nothing: of random ones one in 2^bits.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class Sum:
 
     @property
     def entries(self) -> int:
-        """Bases that are added to buckets; of random digits one in 2^bits is 0."""
+        """Bases that are added to buckets, and those whose digit is 0: of random ones one in 2^bits."""
         return self.section.plain().parts * self.full * self.windows.count + self.ones
 
     @property
@@ -205,7 +206,7 @@ class Proof:
 
     @property
     def link_bytes(self) -> int:
-        """Between host and GPU at least: a, b and c there, h back, and the entries of the sums there."""
+        """Between host and GPU: a, b and c there, h back, and the entries of the sums there."""
         return (3 * FLOAT * 2 * FR.k + FR.size << self.log2) + FLOAT * sum(s.entries for s in self.sums.values())
 
 
