@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ class Link:
 
     def __init__(self, target: tuple[str, int], rate: float) -> None:
         self.rate = rate  # bytes a second, towards the target
+        self.back = math.inf  # and from there
         self.up = threading.Event()  # cleared: nothing moves
         self.up.set()
         self.carried = 0
@@ -40,18 +42,19 @@ class Link:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(self._target)
+                far = socket.socket()
+                far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+                far.connect(self._target)
                 self._sockets += [near, far]
                 threading.Thread(target=self._carry, args=(near, far, True), daemon=True).start()
                 threading.Thread(target=self._carry, args=(far, near, False), daemon=True).start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket, slowly: bool) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, there: bool) -> None:
         with suppress(OSError):
             while data := source.recv(PIECE):
                 self.up.wait()
-                if slowly:
-                    time.sleep(len(data) / self.rate)
-                    self.carried += len(data)
+                time.sleep(len(data) / (self.rate if there else self.back))
+                self.carried += len(data) if there else 0
                 sink.sendall(data)
         with suppress(OSError):
             sink.shutdown(socket.SHUT_WR)

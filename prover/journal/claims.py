@@ -25,6 +25,8 @@ _LEASE = """UPDATE job SET session_id = %(session)s, lease_epoch = lease_epoch +
         ORDER BY priority DESC, deadline NULLS LAST, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     RETURNING id::text, kind, partitions, request_id, number, sector_size, priority, to_us(deadline), partition_index,
         miner_id, sector_number, submitted_by, to_us(state_at), losses"""
+#: the time of a statement of ours runs while its answer travels; a request may be large, and the link slow
+_PATIENTLY = "SET LOCAL statement_timeout = '1h'"
 _REQUEST = "SELECT request FROM job_input WHERE job_id = %s"
 _PROOFS = "SELECT partition, proof FROM proof WHERE job_id = %s"
 _ATTEMPTS = """SELECT DISTINCT ON (partition) partition, attempt_no, state FROM attempt WHERE job_id = %s
@@ -37,6 +39,8 @@ def claim(connection: psycopg.Connection, session: str, limit: int, min_priority
         if limit < 1 or cursor.execute(_ALIVE, [session]).fetchone() is None:
             return []
         leased = cursor.execute(_LEASE, {"session": session, "limit": limit, "least": min_priority}).fetchall()
+        if leased:
+            cursor.execute(_PATIENTLY)
         claimed = [_claimed(cursor, row) for row in leased]
     return sorted(claimed, key=lambda job: order(job.info))
 

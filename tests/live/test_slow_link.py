@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,8 +18,10 @@ from cuzk_web import env, faults, patience
 from cuzk_web.submission.samples import SAMPLES
 from prover.filecoin.request import parse_json
 from prover.journal import connection as cli
+from prover.journal.claims import claim
 from prover.journal.client import Client
-from prover.stack.roles import SITE
+from prover.stack.roles import DAEMON, SITE
+from tests.journal.helpers import running, submit_one
 from tests.postgres import Database
 from tests.slow_link import Link, slow_link
 
@@ -29,8 +33,8 @@ SILENCE_S = 0.5
 LENGTH = "SELECT length(%s)"
 
 
-def through(link: Link, database: Database) -> str:
-    return database.url(SITE).replace(f":{database.server.port}/", f":{link.port}/")
+def through(link: Link, database: Database, role: str = SITE) -> str:
+    return database.url(role).replace(f":{database.server.port}/", f":{link.port}/")
 
 
 @pytest.fixture
@@ -112,6 +116,29 @@ def test_the_command_line_submits_over_it(database: Database, link: Link, monkey
         client.close()
     with database.connect() as owner:
         assert owner.execute("SELECT request FROM job_input").fetchone() == (request.canonical,)
+
+
+def impatient_prover(link: Link, database: Database, monkeypatch: pytest.MonkeyPatch) -> psycopg.Connection:
+    """Its end of a link that brings 6 MB a second."""
+    link.rate, link.back = math.inf, 6e6
+    monkeypatch.setattr(cli, "OPTIONS", cli.OPTIONS.replace("statement_timeout=10s", "statement_timeout=1s"))
+    return cli.connect(through(link, database, DAEMON), "test")
+
+
+def test_a_prover_reads_a_large_request_over_it(
+    database: Database, link: Link, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    content = bytes(12 << 20)  # more than the server's kernel takes, and than the link brings in the statement's time
+    job = submit_one(database, content=content)
+    with running(database, tmp_path) as prover, impatient_prover(link, database, monkeypatch) as connection:
+        (claimed,) = claim(connection, prover.session, 1)
+        assert (claimed.info.id, claimed.request) == (job, content)
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("1s",)
+
+
+def test_what_that_guards_against_is_real(database: Database, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    with impatient_prover(link, database, monkeypatch) as connection, pytest.raises(psycopg.errors.QueryCanceled):
+        connection.execute("SELECT repeat('x', 12 << 20)")
 
 
 def test_what_it_guards_against_is_real(database: Database, link: Link) -> None:
