@@ -12,6 +12,10 @@ OPTIONS = (
 )
 CONNECT_TIMEOUT = 3  # seconds
 
+#: how PostgreSQL begins to say 53300: libpq gives no SQL state of a connection that was refused. A server that speaks
+#: another language is taken to be away
+_TOO_MANY = ("sorry, too many clients", "remaining connection slots are reserved", "too many connections for ")
+
 
 def connect(dsn: str, name: str) -> psycopg.Connection:
     """A connection in autocommit. Raises psycopg.OperationalError when the database does not answer."""
@@ -22,8 +26,10 @@ def connect(dsn: str, name: str) -> psycopg.Connection:
 
 
 def is_full(error: psycopg.Error) -> bool:
-    """Whether the database refuses because it has no room: the SQL states of class 53."""
-    return (error.sqlstate or "").startswith("53")
+    """Whether the database refuses because it has no room: the SQL states of class 53, or no connection is free."""
+    if error.sqlstate is None:
+        return any(words in str(error) for words in _TOO_MANY)
+    return error.sqlstate.startswith("53")
 
 
 def is_away(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ from prover.states import Refused, Transition
 
 from .aside import Aside, is_refusal
 from .connection import connect, is_away, is_full
-from .errors import SessionLost, SpoolFull
+from .errors import DatabaseAway, DatabaseFull, SessionLost, SpoolFull
 from .ledger import MAX_BATCH, Ledger
 from .records import Anomaly, Record
 from .spool import Spool
@@ -148,7 +148,7 @@ class Writer:
         except psycopg.Error as error:
             if not is_away(error) and not self._connection.broken:
                 raise
-            self._disconnect("database_full" if is_full(error) else "database_away", error)
+            self._disconnect(_trouble_of(error), error)
             self._keep()
 
     def _take(self) -> bool:
@@ -226,7 +226,7 @@ class Writer:
             self._connection = connect(self.dsn, "cuzk journal")
             self._ledger.reconnect(self._connection)
         except psycopg.Error as error:
-            self._disconnect("database_away", error)
+            self._disconnect(_trouble_of(error), error)
             return False
         self._retry_s = RETRY_MIN
         return True
@@ -246,3 +246,7 @@ class Writer:
             else:
                 log.info("journal writes again", session=self.session)
         self._trouble = trouble
+
+
+def _trouble_of(error: psycopg.Error) -> str:
+    return (DatabaseFull if is_full(error) else DatabaseAway).code
