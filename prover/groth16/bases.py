@@ -60,7 +60,7 @@ class KeyBases:
         return any(bases.layout.fixed for bases in self._bases.values())
 
     def refuse_unkept(self) -> None:
-        """Raise TablesNotKept, as it came, where rows of a section are not in the store."""
+        """Raise TablesNotKept, with its first cause, where rows of a section are not in the store."""
         for error in self._not_kept.values():
             raise error
 
@@ -94,7 +94,8 @@ class KeyBases:
             return self._made(name, plain, lambda _: None, threads)
         except TablesNotKept as error:
             log.warning("bases not kept: %s", error)
-            self._not_kept[name] = error.with_traceback(None)
+            # a new one: `error` holds frames, and with them rows
+            self._not_kept[name] = TablesNotKept(error.message, field=error.field)
             return kept(plain, _Joined.of(self._parameters, name), threads)
 
     def _made(self, name: str, layout: Layout, told: Told | None, threads: int) -> Kept:
