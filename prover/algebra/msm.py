@@ -21,6 +21,7 @@ from prover.algebra.buckets import Ints
 from prover.algebra.curve import Group
 from prover.algebra.digits import Digits
 from prover.algebra.fields import FR
+from prover.algebra.kernels import in_threads
 from prover.algebra.limbs import Bytes, are_bits
 from prover.algebra.points import Rows
 from prover.algebra.table import Entries, Table
@@ -28,6 +29,8 @@ from prover.errors import InvalidInput
 
 #: digits that are sorted and added together, at most
 _ENTRIES: Final = 1 << 23
+#: scalars that are cut into digits at a time
+_SCALARS: Final = 1 << 15
 #: as many buckets as the longest lane of the reduction takes
 _WARM_UP_BITS: Final = 6
 
@@ -139,10 +142,10 @@ class FixedBases:
 
     def _chunk_sums(self, scalars: Bytes, ones: Ints, others: Ints, part: slice, w: Windows, threads: int) -> _Sums:
         """The sums of buckets over the bases of a chunk; `ones` and `others` count from its first one."""
-        chosen, rows = self._digits(scalars[others], w), self._rows_of(others, w, len(scalars))
+        chosen, rows = self._digits(scalars[others], w, threads), self._rows_of(others, w, len(scalars))
         table, found = self._table(part), []
         for sets in _groups(w, chosen.size):
-            entries, sizes = hosts.own_part(*_sort(chosen, rows, w, sets, ones))
+            entries, sizes = hosts.own_part(*_sort(chosen, rows, w, sets, ones, threads))
             runs = buckets.cut(entries, sizes)
             sums = buckets.add_runs(table, runs, threads)
             kept = buckets.fold(self.group, runs.bucket, sums, threads)
@@ -175,12 +178,19 @@ class FixedBases:
         ones = np.flatnonzero(is_bit & (scalars[:, 0] == 1) & self._finite)
         return ones, np.flatnonzero(~is_bit & self._finite)
 
-    def _digits(self, scalars: Bytes, w: Windows) -> Digits:
+    def _digits(self, scalars: Bytes, w: Windows, threads: int) -> Digits:
         """int32[windows, parts * n]."""
-        if self._parts == 1:
-            return digits.signed(scalars, w.bits)
-        cut = endomorphism.split(self.group, scalars)
-        return digits.of_integers(cut.reshape(-1, cut.shape[2]), w.length, w.bits)
+        if self._parts > 1:
+            cut = endomorphism.split(self.group, scalars)
+            return digits.of_integers(cut.reshape(-1, cut.shape[2]), w.length, w.bits)
+        out = np.empty((w.count, len(scalars)), np.int32)
+
+        def work(start: int) -> None:
+            part = slice(start, start + _SCALARS)
+            out[:, part] = digits.signed(scalars[part], w.bits)
+
+        in_threads(work, range(0, len(scalars), _SCALARS), threads)
+        return out
 
     def _rows_of(self, chosen: Ints, w: Windows, size: int) -> Ints:
         """The rows of those of `size` bases, of all parts in all tables, in the order of the digits of a set."""
@@ -217,18 +227,24 @@ def _groups(w: Windows, digits_in_all: int) -> list[slice]:
     return [slice(first, min(first + width, w.sets)) for first in range(0, w.sets, width)]
 
 
-def _sort(chosen: Digits, rows: Ints, w: Windows, sets: slice, ones: Ints) -> tuple[Entries, Ints]:
+def _sort(chosen: Digits, rows: Ints, w: Windows, sets: slice, ones: Ints, threads: int) -> tuple[Entries, Ints]:
     """Entries of these sets sorted by bucket, zero digits left out, and the size of each bucket. Bases of scalar 1 come
     first: the first bucket of the first set is theirs."""
     first = ones if sets.start == 0 else ones[:0]
-    entries, sizes = [(1 + first).astype(np.int32)], []
-    for s in range(sets.start, sets.stop):
-        own = chosen[s :: w.sets].reshape(-1)
-        size = np.abs(own).astype(np.uint16)
-        order = np.argsort(size, kind="stable")
-        counts = np.bincount(size, minlength=w.buckets + 1)
-        order = order[counts[0] :]
-        entries.append(np.where(own[order] < 0, -rows[order], rows[order]).astype(np.int32))
-        sizes.append(counts[1:])
-    sizes[0][0] += len(first)
-    return np.concatenate(entries), np.concatenate(sizes)
+
+    def of_set(s: int) -> tuple[Entries, Ints]:
+        return _sorted_set(chosen[s :: w.sets].reshape(-1), rows, w.buckets)
+
+    found = in_threads(of_set, range(sets.start, sets.stop), threads)
+    found[0][1][0] += len(first)
+    entries = np.concatenate([(1 + first).astype(np.int32), *(own for own, _ in found)])
+    return entries, np.concatenate([sizes for _, sizes in found])
+
+
+def _sorted_set(own: Digits, rows: Ints, count: int) -> tuple[Entries, Ints]:
+    """The entries of one set of `count` buckets, and the size of each."""
+    size = np.abs(own).astype(np.uint16)
+    order = np.argsort(size, kind="stable")
+    counts = np.bincount(size, minlength=count + 1)
+    order = order[counts[0] :]
+    return np.where(own[order] < 0, -rows[order], rows[order]).astype(np.int32), counts[1:]
