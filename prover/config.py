@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, Va
 
 from .errors import InvalidInput
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
-from .memory import DEVICE_SHARE, memory
+from .memory import DEVICE_SHARE, LEAST_CHUNK, memory
 
 DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
 PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
@@ -48,8 +48,6 @@ _NOT_HERE = {
 _RENAMED = {"gpus.table_budget": "memory.host_memory"}
 #: where nothing is said, bases and tables get this part of the host's memory
 _HOST_SHARE = 4
-#: as `algebra.chunks` has it, which imports JAX
-LEAST_CHUNK = 1 << 25
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 

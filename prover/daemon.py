@@ -249,11 +249,7 @@ class Session:
 
 def make_kinds(config: Config, keys: KeyStore, devices: Sequence[Device]) -> dict[str, AnyKind]:
     """The kinds that this prover proves, by name."""
-    own_memory = [
-        found // config.gpus.devices_per_proof
-        for device in devices
-        if (found := device.info.memory_total_bytes) is not None
-    ]
+    own_memory = [found for device in devices if (found := device.own_memory) is not None]
     settings = KindSettings(
         keys,
         circuit_cache=config.cache.directory / "circuits",

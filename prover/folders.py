@@ -1,4 +1,4 @@
-"""Whether a folder can be used, found out before anything depends on it."""
+"""Folders: whether one can be used, found out before anything depends on it; and what is in it, kept on the disk."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ def has_room(folder: Path, bytes_free: int) -> bool:
     except OSError:
         return False
     return found.f_bavail * found.f_frsize >= bytes_free and (found.f_files == 0 or found.f_favail > 0)
+
+
+def sync(folder: Path) -> None:
+    """What was made, renamed or removed in the folder is on the disk when this returns. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

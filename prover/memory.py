@@ -16,6 +16,8 @@ import psutil
 
 #: where nothing is said, bases and tables get this part of a device's own memory
 DEVICE_SHARE: Final = 2
+#: bytes that a device is given at a time at the least: the sums of the most buckets of a set must fit
+LEAST_CHUNK: Final = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from typing import Final, TypeVar
 import jax
 
 from prover.algebra import kernels
-from prover.algebra.kernels import Place
-from prover.algebra.mesh import DeviceMesh
+from prover.algebra.kernels import Place, first_of
+from prover.memory import LEAST_CHUNK
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: no chunk is made smaller: the sums of the most buckets of a set must fit
-LEAST: Final = 1 << 25
+#: no chunk is made smaller
+LEAST: Final = LEAST_CHUNK
 #: for a device of its own memory that nobody bounded
 _UNSAID: Final = 1 << 30
 
@@ -68,22 +68,18 @@ _making = threading.Lock()
 def bound(place: Place, limit: Limit | None) -> None:
     """Bound the memory of a device, or of each of several, or (None) leave it as its platform has it."""
     with _making:
-        _limits.pop(_first(place), None)
+        _limits.pop(first_of(place), None)
         if limit is not None:
-            _limits[_first(place)] = limit
+            _limits[first_of(place)] = limit
 
 
 def limit_of(place: Place) -> Limit | None:
     """The bound of each device there; None for CPUs that were given none."""
-    device = _first(place)
+    device = first_of(place)
     with _making:
         if device not in _limits and device.platform != "cpu":
             _limits[device] = Limit(_UNSAID)
         return _limits.get(device)
-
-
-def _first(place: Place) -> jax.Device:
-    return place.local[0] if isinstance(place, DeviceMesh) else place
 
 
 def limit() -> Limit | None:

@@ -65,7 +65,7 @@ def on(place: Place | None) -> Iterator[None]:
     """Run programs of this thread there, for a block; None: on JAX's first device."""
     before = _chosen.set(place)
     try:
-        with jax.default_device(place.local[0] if isinstance(place, DeviceMesh) else place):
+        with jax.default_device(None if place is None else first_of(place)):
             yield
     finally:
         _chosen.reset(before)
@@ -83,8 +83,12 @@ def place() -> Place:
 
 def device() -> jax.Device:
     """Where those run that are not cut."""
-    where = place()
-    return where.local[0] if isinstance(where, DeviceMesh) else where
+    return first_of(place())
+
+
+def first_of(place: Place) -> jax.Device:
+    """The device there, of several the first."""
+    return place.local[0] if isinstance(place, DeviceMesh) else place
 
 
 def shares() -> int:

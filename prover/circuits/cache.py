@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from prover.circuits.errors import CacheDamaged
 from prover.circuits.matrices import Matrices, SparseRows
 from prover.filecoin.poseidon import MODULUS
+from prover.folders import sync
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def write(path: Path, identity: str, matrices: Matrices) -> None:
     except BaseException:
         os.unlink(name)
         raise
-    _sync_directory(path.parent)
+    sync(path.parent)
 
 
 def read(path: Path, identity: str) -> Matrices:
@@ -100,14 +101,6 @@ def _chunks(identity: str, matrices: Matrices) -> Iterator[bytes]:
 
 def _identity_digest(identity: str) -> bytes:
     return sha256(identity.encode()).digest()
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)

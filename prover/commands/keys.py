@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from .terminal import Progress, note
 
 if TYPE_CHECKING:
     from prover.groth16.store import KeyEntry
+    from prover.groth16.tables import TableStore
 
 FOR_THE_CHAIN = "the published key, for the chain"
 
@@ -54,8 +56,8 @@ class _Listed:
     tables: int  # sections that have more than their bases
 
     @classmethod
-    def of(cls, entry: KeyEntry) -> _Listed:
-        circuit, store = circuit_labels().get(entry.name), tables.table_store()
+    def of(cls, entry: KeyEntry, labels: Mapping[str, str], store: TableStore | None) -> _Listed:
+        circuit = labels.get(entry.name)
         files = store.files(entry.digest) if store and entry.digest else []
         return cls(
             entry.name, circuit, entry.size, entry.local, str(entry.origin), entry.warning, entry.digest, entry.changed,
@@ -76,7 +78,8 @@ class _Listed:
 def run_list(arguments: argparse.Namespace) -> Exit:
     from prover.groth16.store import KeyStore
 
-    listed = [_Listed.of(entry) for entry in KeyStore(arguments.keys).entries()]
+    labels, store = circuit_labels(), tables.table_store()
+    listed = [_Listed.of(entry, labels, store) for entry in KeyStore(arguments.keys).entries()]
     if arguments.json:
         print(json.dumps([vars(key) for key in listed], indent=1))
     for key in [] if arguments.json else listed:

@@ -46,11 +46,12 @@ def run(arguments: argparse.Namespace) -> Exit:
     memory = config.load(None, flags=said).table_bytes()
     names = chosen(arguments.keys, arguments.names)
     shapes = [_shape(name) for name in names]
-    if table_store() is None:
+    tables = table_store()
+    if tables is None:
         raise TablesNotKept("the folder cannot be written", field="cache.directory")
     configure("cpu", cache_dir=cache_directory("jax"))
     for name, shape in zip(names, shapes, strict=True):
-        _make(KeyStore(arguments.keys), name, shape, memory)
+        _make(KeyStore(arguments.keys), name, shape, tables, memory)
     return Exit.OK
 
 
@@ -70,13 +71,13 @@ def _shape(name: str) -> CircuitShape:
     return found[0]
 
 
-def _make(store: KeyStore, name: str, shape: CircuitShape, memory: int) -> None:
+def _make(store: KeyStore, name: str, shape: CircuitShape, tables: TableStore, memory: int) -> None:
     from prover.circuits.synthesis import Circuit
     from prover.config import cpus
     from prover.groth16.prover import ProvingKey
 
     began, progress = time.monotonic(), Progress(f"tables of {shape.label}")
-    parameters, tables = store.open(name, progress), table_store()
+    parameters = store.open(name, progress)
     matrices = Circuit.load(shape, cache_directory("circuits")).matrices
     key = ProvingKey(parameters, matrices, threads=cpus(), store=tables, table_bytes=memory)
     key.refuse_unkept()

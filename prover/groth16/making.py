@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from prover.locks import is_at, lock
 
 #: what a maker says while it waits for another one
 OTHERS_MAKE = "another process makes"
@@ -33,7 +34,7 @@ def wait_until_made(directory: Path, name: str) -> None:
     """Return when nobody makes the key `name` (any more); at once when nobody does."""
     path = _path(directory, name)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), path.open("rb") as file:
-        _lock(file, fcntl.LOCK_EX)
+        lock(file, fcntl.LOCK_EX)
         _remove(file, path)
 
 
@@ -69,39 +70,24 @@ def _locked(path: Path, how: int, waiting: Callable[[], object] = lambda: None) 
     told = False
     while True:
         with path.open("ab") as file:
-            if not _lock(file, how | fcntl.LOCK_NB):
+            if not lock(file, how | fcntl.LOCK_NB):
                 if not told:
                     waiting()
                 told = True
-                _lock(file, how)
-            if _is_at(file, path):  # else who had it has removed it: another one has the name, or nobody
+                lock(file, how)
+            if is_at(file, path):  # else who had it has removed it: another one has the name, or nobody
                 yield file
                 return
 
 
 def _remove(file: BinaryIO, path: Path) -> bool:
     """Unlink the file if nobody else holds it, and whether that is so. Another one at `path` is left."""
-    if not _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+    if not lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
         return False
-    if _is_at(file, path):
+    if is_at(file, path):
         with contextlib.suppress(OSError):  # a folder that only others may write
             path.unlink()
     return True
-
-
-def _lock(file: BinaryIO, how: int) -> bool:
-    try:
-        fcntl.flock(file, how)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(file: BinaryIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _path(directory: Path, name: str) -> Path:

@@ -31,6 +31,8 @@ from prover.algebra.kernels import in_threads
 from prover.algebra.limbs import Bytes
 from prover.algebra.points import Rows
 from prover.errors import CuzkError
+from prover.folders import sync
+from prover.locks import is_at, lock
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +109,7 @@ class TableStore:
                 if made is None:
                     made = _written(file, _Form(layout, owner, section), data, told or (lambda _: None), threads)
                     making.rename(path)
-                    _sync(path.parent)
+                    sync(path.parent)
                 return made
         except OSError as error:
             raise TablesNotKept(f"{path}: {error.strerror or error}", field=section) from error
@@ -238,7 +240,7 @@ def _alone(path: Path, told: Told | None) -> Iterator[BinaryIO]:
                 try:
                     yield file
                 finally:
-                    if _same(descriptor, path):
+                    if is_at(descriptor, path):
                         path.unlink()
                 return
         if told is None:
@@ -258,23 +260,4 @@ def _remove_interrupted(folder: Path, section: str, own: Path) -> None:
 
 def _claimed(descriptor: int, path: Path) -> bool:
     """Whether the file is ours alone, and still the one at `path`."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return _same(descriptor, path)
-
-
-def _same(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and is_at(descriptor, path)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from prover.folders import has_room, unwritable
+from prover.folders import has_room, sync, unwritable
+from prover.locks import lock
 from prover.states import Transition
 
 from .errors import SpoolFull, SpoolUnwritable
@@ -84,7 +85,7 @@ class Spool:
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._file, fcntl.LOCK_EX)  # says that its session lives
             data = _line(["session", self.session]) + data
-            _sync_folder(self.path.parent)
+            sync(self.path.parent)
         write_through(self._file, data)
         self._size += len(data)
 
@@ -156,11 +157,7 @@ def left_behind(folder: Path) -> list[Path]:
 
 def _is_held(path: Path) -> bool:
     with open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+        return not lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def _records(file: BinaryIO, content: Content, on_damage: OnDamage | None) -> Iterator[Record]:
@@ -203,11 +200,3 @@ def _line(value: object) -> bytes:
     if len(text) > MAX_LINE - 30:
         raise ValueError(f"a record of {len(text)} bytes would not be read back")
     return b"%x %x %s\n" % (len(text), zlib.crc32(text), text)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

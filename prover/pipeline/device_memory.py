@@ -10,7 +10,6 @@ import structlog
 
 from ..algebra import chunks
 from ..algebra.chunks import Limit
-from ..algebra.mesh import DeviceMesh
 from ..memory import DEVICE_SHARE
 from ..states import Holding
 from .devices import Device
@@ -25,12 +24,11 @@ def bound_chunks(devices: Sequence[Device], chunk: int | None, resident: int | N
     """Let each device hold `chunk` bytes at a time, and `resident` bytes of bases and tables between sums; None: a part
     of its own memory. A CPU device, whose memory is the host's, is bounded only if `chunk` says so."""
     for device in devices:
-        own = device.info.memory_total_bytes
+        own = device.own_memory
         if own is None and chunk is None:
             continue
-        each = (own or 0) // (len(device.handle.devices) if isinstance(device.handle, DeviceMesh) else 1)
-        nbytes = each // _CHUNK_SHARE if chunk is None else chunk
-        chunks.bound(device.handle, Limit(nbytes, each // DEVICE_SHARE if resident is None else resident))
+        nbytes = (own or 0) // _CHUNK_SHARE if chunk is None else chunk
+        chunks.bound(device.handle, Limit(nbytes, (own or 0) // DEVICE_SHARE if resident is None else resident))
 
 
 @contextmanager

@@ -107,6 +107,13 @@ class Device:
         """Its number on this host; of a group, that of its first device."""
         return self.info.ordinal
 
+    @property
+    def own_memory(self) -> int | None:
+        """Bytes that it has of its own; of a group, each of its devices. None for a CPU."""
+        total = self.info.memory_total_bytes
+        count = len(self.handle.devices) if isinstance(self.handle, DeviceMesh) else 1
+        return None if total is None else total // count
+
 
 def discover(
     prover: str,

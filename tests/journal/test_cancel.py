@@ -111,17 +111,22 @@ def test_a_job_that_is_given_back_is_not_claimed_but_cancelled(database: Databas
     assert_cancelled_once(database)
 
 
+def wish_and_release(database: Database, prover: Prover, job: str) -> None:
+    """The wish crosses the release, and the prover's own heartbeat stands still: only the test looks."""
+    deaf(prover)
+    assert prover.take()
+    advance(prover, job, "pending")
+    assert prover.journal.flush()
+    wish(database, job)
+    prover.journal._heartbeat._process.send_signal(19)  # SIGSTOP
+    prover.tracker.job_released(job, "draining")
+    assert prover.journal.flush()
+
+
 def test_many_observers_settle_a_wish_once(database: Database, tmp_path: Path) -> None:
     job = submit_one(database)
     with running(database, tmp_path) as prover, database.connect(OWNER) as owner:
-        deaf(prover)
-        assert prover.take()
-        advance(prover, job, "pending")
-        assert prover.journal.flush()
-        wish(database, job)
-        prover.journal._heartbeat._process.send_signal(19)  # SIGSTOP: only those below look
-        prover.tracker.job_released(job, "draining")
-        assert prover.journal.flush()
+        wish_and_release(database, prover, job)
 
         def look() -> int:
             with database.connect(SITE) as web:
@@ -137,14 +142,7 @@ def test_a_job_that_somebody_has_in_hand_is_settled_later(database: Database, tm
     """Who looks waits for no job: it would hold the site meanwhile, and its heartbeat could not renew the lease."""
     job = submit_one(database)
     with running(database, tmp_path) as prover, database.connect(OWNER) as other, database.connect(OWNER) as owner:
-        deaf(prover)
-        assert prover.take()
-        advance(prover, job, "pending")
-        assert prover.journal.flush()
-        wish(database, job)
-        prover.journal._heartbeat._process.send_signal(19)
-        prover.tracker.job_released(job, "draining")
-        assert prover.journal.flush()
+        wish_and_release(database, prover, job)
         owner.execute("SET lock_timeout = 2000")
         with other.transaction():
             other.execute("SELECT FROM job WHERE id = %s FOR UPDATE", [job])
@@ -159,14 +157,7 @@ def test_asked_again_of_a_job_that_was_given_back(database: Database, tmp_path: 
     """The second wish is executed by the database, and answers the first one too."""
     job = submit_one(database)
     with running(database, tmp_path) as prover:
-        deaf(prover)
-        assert prover.take()
-        advance(prover, job, "pending")
-        assert prover.journal.flush()
-        wish(database, job)
-        prover.journal._heartbeat._process.send_signal(19)
-        prover.tracker.job_released(job, "draining")
-        assert prover.journal.flush()
+        wish_and_release(database, prover, job)
         with database.connect(SITE) as web:
             assert web.execute(CANCEL, [job]).fetchone() == ("cancelled",)
             assert web.execute(CANCEL, [job]).fetchone() == ("ended",)

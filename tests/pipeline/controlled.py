@@ -270,3 +270,17 @@ class Rig:
         """What the card of Wn reads."""
         slot = next(slot for slot in self.engine._worker_slots if slot.number == worker)
         return self.state().activity(slot.id)
+
+
+def claiming(rig: Rig) -> Gate:
+    """Where the next claim waits: the database says that the job is this session's, the engine has not heard of it."""
+    gate, claim = Gate(), rig.source.claim
+
+    def slowly(limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
+        jobs = claim(limit, min_priority)
+        if jobs:
+            gate.pass_through()
+        return jobs
+
+    rig.source.claim = slowly  # type: ignore[method-assign]
+    return gate

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 
 import pytest
 
 from prover.pipeline.engine import Wish
-from prover.pipeline.sources import ClaimedJob
 from prover.states import WISHES, WORKER_ACTIONS, Action, Admin, Entity, action_refusal, legal, offered
-from tests.pipeline.controlled import PATIENCE_S, Died, Gate, Rig
+from tests.pipeline.controlled import PATIENCE_S, Died, Rig, claiming
 
 W0, W1 = "prover/0/0", "prover/0/1"
 
@@ -295,20 +293,6 @@ def test_a_synthesis_is_cancelled_at_its_end() -> None:
         synthesis.open()
         rig.await_attempt("a:0:1", "cancelled")
     assert not rig.anomalies
-
-
-def claiming(rig: Rig) -> Gate:
-    """Where the next claim waits: the database says that the job is this session's, the engine has not heard of it."""
-    gate, claim = Gate(), rig.source.claim
-
-    def slowly(limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
-        jobs = claim(limit, min_priority)
-        if jobs:
-            gate.pass_through()
-        return jobs
-
-    rig.source.claim = slowly  # type: ignore[method-assign]
-    return gate
 
 
 @pytest.mark.parametrize("wishes", [1, 2])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from structlog.testing import LogCapture
 
 from prover.pipeline.jobs import RetriesExhausted
 from prover.pipeline.pool import Pool
-from prover.pipeline.sources import ClaimedJob, PriorAttempt
+from prover.pipeline.sources import PriorAttempt
 from prover.pipeline.supervision import ThreadDied
 from prover.states import Entity
-from tests.pipeline.controlled import PATIENCE_S, Gate, Part, Rig, mark
+from tests.pipeline.controlled import PATIENCE_S, Part, Rig, claiming, mark
 
 W0 = "prover/0/0"
 
@@ -94,25 +92,17 @@ def ended(rig: Rig) -> bool:
 @pytest.mark.parametrize("how", ["session_lost", "abort"])
 def test_a_job_that_is_claimed_while_the_session_ends_kills_no_thread(how: str, log: LogCapture) -> None:
     rig = Rig(workers_per_device=1)
-    claiming, claim = Gate(), rig.source.claim
-
-    def slowly(limit: int, min_priority: int = 0) -> Sequence[ClaimedJob]:
-        jobs = claim(limit, min_priority)
-        if jobs:
-            claiming.pass_through()
-        return jobs
-
-    rig.source.claim = slowly  # type: ignore[method-assign]
+    claim = claiming(rig)
     rig.engine.start({})
     rig.submit("a")
-    claiming.await_arrival()
+    claim.await_arrival()
     if how == "session_lost":
         rig.engine.session_lost("the lease ran out")
-        claiming.open()
+        claim.open()
         rig.engine.leave()
     else:
         rig.engine._loaders.abandon()  # as when the claim takes longer than anybody waits
-        claiming.open()
+        claim.open()
         rig.engine.abort()
     assert ended(rig)
     assert deaths(log) == []
