@@ -1,6 +1,7 @@
 """The daemon's configuration: a TOML file, overridden by the environment, overridden by flags.
 
 docs/configuration.md has every key. What is not known is refused, with a suggestion: a misspelt key must not pass.
+`read` also tells where each value comes from.
 """
 
 from __future__ import annotations
@@ -11,16 +12,29 @@ import re
 import socket
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
+from . import original_environment
 from .errors import InvalidInput
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
 from .memory import DEVICE_SHARE, LEAST_CHUNK, memory
 
-DISABLE_SPLIT = "CUZK_DISABLE_SPLIT_PROVE"  # =1: the synchronous path, as in the original
+#: read when no file is named and it is there, as by the original
+DEFAULT_FILE = Path("/data/zk/cuzk.toml")
+FILE_VARIABLE = "CUZK_CONFIG"  # names a file where the command line does not
 PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_devices
 #: environment names of the stack that mean one of our keys
 _ALIASES = {"DATABASE_URL": "daemon.database_url", "FIL_PROOFS_PARAMETER_CACHE": "srs.param_cache"}
@@ -42,14 +56,17 @@ _NOT_HERE = {
     "pipeline.slot_size": "a path of the original that is not here",
     "pipeline.max_gpu_queue_depth": "there is no pacer; the queue is bounded by the workers",
     "srs.preload": "deprecated in the original; keys are loaded when they are needed",
-    "logging.format": "not implemented in the original either",
 }
+#: keys that take several values
+_LISTS = frozenset({"gpus.devices"})
 #: keys of our own that have another name now
 _RENAMED = {"gpus.table_budget": "memory.host_memory"}
 #: where nothing is said, bases and tables get this part of the host's memory
 _HOST_SHARE = 4
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", re.ASCII)
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE = re.compile(r"\d+(\.\d+)?\s*([KMGTP]i?B|B)?", re.ASCII | re.IGNORECASE)
+_LEVELS = {"warn": "warning", "trace": "debug"}  # the original's words
 
 
 class ConfigurationInvalid(InvalidInput):
@@ -60,18 +77,35 @@ class ConfigurationInvalid(InvalidInput):
 
 def _seconds(value: object) -> object:
     """ "90s", "10m", "1h" or plain seconds."""
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
+    if not isinstance(value, str):
         return value
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        raise ValueError("no duration: it is written 500ms, 90s, 10m, 1h, or in seconds")
     return float(match[1]) * _UNITS[match[2]]
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
 
 
 def _size(value: object) -> object:
     """ "auto" or a size."""
-    return None if value == "auto" else value
+    if value == "auto":
+        return None
+    if isinstance(value, float) or (isinstance(value, str) and not _SIZE.fullmatch(value.strip())):
+        raise ValueError("no size: it is written 512MiB, 1GiB, 2GB, or in bytes")
+    return value
+
+
+def _chunk(value: ByteSize | None) -> ByteSize | None:
+    if value is not None and value < LEAST_CHUNK:
+        raise ValueError(f"should be greater than or equal to {LEAST_CHUNK}")
+    return value
+
+
+def _level(value: object) -> object:
+    """The words of the original are understood too."""
+    return _LEVELS.get(value.lower(), value.lower()) if isinstance(value, str) else value
 
 
 #: None: chosen by the machine
@@ -86,6 +120,15 @@ class Section(BaseModel):
     """Part of the configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_truth_for_numbers(cls, values: Any) -> Any:
+        """TOML's true is no 1: a flag in the place of a number is a mistake."""
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
+                raise ValueError(f"{name} is no switch: true and false mean nothing here")
+        return values
 
 
 class Daemon(Section):
@@ -113,7 +156,7 @@ class Memory(Section):
 
     host_memory: Size = None
     device_memory: Size = None
-    device_chunk: Annotated[Size, Field(ge=LEAST_CHUNK)] = None
+    device_chunk: Annotated[Size, AfterValidator(_chunk)] = None
 
 
 class Synthesis(Section):
@@ -146,7 +189,8 @@ class Cache(Section):
 class Logging(Section):
     """The log, on stderr."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = "info"
+    format: Literal["text", "json"] = "text"
 
 
 S = TypeVar("S", bound=Section)
@@ -205,84 +249,138 @@ def keys() -> Iterator[str]:
         yield from (f"{section}.{key}" for key in field.annotation.model_fields)
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, where each value that is no default comes from, and what in the environment has no effect."""
+
+    config: Config
+    origins: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One setting, as it was said somewhere."""
+
+    key: str
+    value: object
+    origin: str
+
+
 def load(
     path: Path | None = None, environment: Mapping[str, str] = os.environ, flags: Sequence[str] = ()
 ) -> Config:  # fmt: skip
     """The configuration of a TOML file (None: defaults), the environment, and flags of the form section.key=value.
 
-    Raises ConfigurationInvalid, which names the key and, for one that is not known, what may have been meant.
+    Raises ConfigurationInvalid, which names the key, where it was said and, for one that is not known, what may have
+    been meant.
     """
-    values = _nested(_file(path) if path is not None else {})
-    for key, text in [*_environment(environment), *map(_flag, flags)]:
-        _set(values, key, text)
+    return read(path, environment, flags).config
+
+
+def read(
+    path: Path | None = None, environment: Mapping[str, str] = os.environ, flags: Sequence[str] = ()
+) -> Loaded:  # fmt: skip
+    """As `load`, with the origins."""
+    notes: list[str] = []
+    said = [*(_file(path) if path is not None else ()), *_environment(environment, notes), *map(_flag, flags)]
+    values: dict[str, dict[str, object]] = {}
+    origins: dict[str, str] = {}
+    for each in said:
+        section, _, name = each.key.partition(".")
+        values.setdefault(section, {})[name] = each.value
+        origins[each.key] = each.origin
     try:
-        return Config.model_validate(values)
+        return Loaded(Config.model_validate(values), origins, tuple(notes))
     except ValidationError as error:
-        raise _explained(error) from None
+        raise _explained(error, origins) from None
 
 
-def _file(path: Path) -> dict[str, Any]:
+def file_to_read(named: Path | None, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The daemon's file: the one that is named, else that of CUZK_CONFIG, else the original's place if it is there."""
+    if named is not None:
+        return named
+    if environment.get(FILE_VARIABLE):
+        return Path(environment[FILE_VARIABLE])
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def _file(path: Path) -> Iterator[_Said]:
     try:
-        return tomllib.loads(path.read_text())
+        text = path.read_text()
+        content = tomllib.loads(text)
     except OSError as error:
         raise ConfigurationInvalid(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationInvalid(f"{path} is no TOML: {error}") from error
+    for section, values in content.items():
+        if not isinstance(values, dict):
+            raise ConfigurationInvalid(f"every key belongs to a section ({path})", field=section)
+        if section not in Config.model_fields and not values:
+            _refuse_key(section, str(path))
+        for name, value in values.items():
+            origin = f"{path}{_line(text, section, name)}"
+            _check_key(f"{section}.{name}", origin)
+            yield _Said(f"{section}.{name}", value, origin)
 
 
-def _nested(values: dict[str, Any]) -> dict[str, Any]:
-    for section, content in values.items():
-        if not isinstance(content, dict):
-            raise ConfigurationInvalid("every key belongs to a section", field=section)
-        if section not in Config.model_fields and not content:
-            _refuse_key(section)
-        for key in content:
-            _check_key(f"{section}.{key}")
-    return values
+def _line(text: str, section: str, name: str) -> str:
+    """Where a key stands in a file, for people; empty where TOML's other spellings hide it."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line.startswith("["):
+            inside = re.fullmatch(rf"\[\s*{re.escape(section)}\s*\]\s*(#.*)?", line) is not None
+        elif inside and re.match(rf"{re.escape(name)}\s*=", line):
+            return f" line {number}"
+    return ""
 
 
-def _environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _environment(environment: Mapping[str, str], notes: list[str]) -> Iterator[_Said]:
     """The aliases first, so that our own names win."""
     for name, key in _ALIASES.items():
         if environment.get(name):
-            yield key, environment[name]
-    if environment.get(DISABLE_SPLIT) == "1":
-        yield "pipeline.split", "false"
+            yield _Said(key, environment[name], name)
+    for name, key, value in original_environment.settings(environment, notes):
+        yield _Said(key, value, name)
     for name, text in environment.items():
         section, separator, key = name.removeprefix(PREFIX).lower().partition("__")
         if name.startswith(PREFIX) and separator and section in Config.model_fields:
-            _check_key(f"{section}.{key}")
-            yield f"{section}.{key}", text
+            _check_key(f"{section}.{key}", name)
+            yield _Said(f"{section}.{key}", _parted(f"{section}.{key}", text), name)
 
 
-def _flag(text: str) -> tuple[str, str]:
+def _flag(text: str) -> _Said:
     key, separator, value = text.partition("=")
     if not separator:
         raise ConfigurationInvalid(f"{text!r} is not of the form section.key=value")
-    _check_key(key)
-    return key, value
+    _check_key(key, "the command line")
+    return _Said(key, _parted(key, value), "the command line")
 
 
-def _set(values: dict[str, Any], key: str, text: str) -> None:
-    section, _, name = key.partition(".")
-    values.setdefault(section, {})[name] = tuple(filter(None, text.split(","))) if key == "gpus.devices" else text
+def _parted(key: str, text: str) -> object:
+    """Lists are separated by commas where there is no TOML."""
+    return tuple(filter(None, text.split(","))) if key in _LISTS else text
 
 
-def _check_key(key: str) -> None:
+def _check_key(key: str, origin: str) -> None:
     if key not in set(keys()):
-        _refuse_key(key)
+        _refuse_key(key, origin)
 
 
-def _refuse_key(key: str) -> None:
+def _refuse_key(key: str, origin: str) -> None:
     if key in _RENAMED:
-        raise ConfigurationInvalid(f"this key is {_RENAMED[key]} now", field=key)
+        raise ConfigurationInvalid(f"this key is {_RENAMED[key]} now ({origin})", field=key)
     if key in _NOT_HERE:
-        raise ConfigurationInvalid(f"this key of the original is not here: {_NOT_HERE[key]}", field=key)
+        raise ConfigurationInvalid(f"this key of the original is not here: {_NOT_HERE[key]} ({origin})", field=key)
     near = difflib.get_close_matches(key, [*keys(), *Config.model_fields], n=1, cutoff=0.5)
-    raise ConfigurationInvalid("no such key" + (f"; did you mean {near[0]}?" if near else ""), field=key)
+    text = f"no such key ({origin})" + (f"; did you mean {near[0]}?" if near else "")
+    raise ConfigurationInvalid(text, field=key)
 
 
-def _explained(error: ValidationError) -> ConfigurationInvalid:
+def _explained(error: ValidationError, origins: Mapping[str, str]) -> ConfigurationInvalid:
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    return ConfigurationInvalid(f"{first['msg']} (got {first['input']!r})", field=key)
+    key = ".".join(str(part) for part in first["loc"][:2])
+    text = first["msg"].removeprefix("Value error, ")
+    said = f", {origins[key]}" if key in origins else ""
+    return ConfigurationInvalid(f"{text} (got {first['input']!r}{said})", field=key)

@@ -48,7 +48,7 @@ def main(config: Config) -> int:
 
     Raises CuzkError when it cannot start: a device or the platform is missing, another process has the prover's name.
     """
-    configure_logging(config.logging.level)
+    configure_logging(config.logging.level, config.logging.format)
     with signals() as stop:
         code = Prover(config, stop).run()
     if code is Exit.INTERRUPTED or any(thread.name == THREAD_NAME for thread in threading.enumerate()):
@@ -272,16 +272,23 @@ def engine_options(config: Config) -> EngineOptions:
     )
 
 
-def configure_logging(level: str) -> None:
-    """Log lines on stderr, in words that stay greppable."""
+def configure_logging(level: str, form: str) -> None:
+    """Log lines on stderr: `text`, in words that stay greppable, or `json`, an object a line."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
+            *(_JSON if form == "json" else [_text_renderer()]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+_JSON = (structlog.processors.format_exc_info, structlog.processors.JSONRenderer(sort_keys=True))
+
+
+def _text_renderer() -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )  # fmt: skip

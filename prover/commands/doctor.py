@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from .arguments import Parsers
+from .daemon import add_settings, read_settings
 from .exits import Exit
 
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     text = "look whether this machine has what a prover needs"
     parser = parsers.add_parser("doctor", help=text, description=text)
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the daemon's configuration")
-    parser.add_argument(
-        "--set", metavar="SECTION.KEY=VALUE", action="append", default=[], dest="flags", help="as for `cuzk daemon`"
-    )
+    add_settings(parser)
     parser.add_argument("--json", action="store_true", help="for scripts")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> Exit:
-    from prover import config, doctor
+    from prover import doctor
 
-    settings = config.load(arguments.config, flags=arguments.flags)
+    settings = read_settings(arguments).config
     found = []
     for finding in doctor.examine(settings):
         found.append(finding)

@@ -79,3 +79,25 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_a_timeout_is_a_time(timeout: str) -> None:
     run = cuzk("submit", DATA / "x.json", "--wait", "--timeout", timeout)
     assert run.returncode == Exit.USAGE and "--timeout" in run.stderr
+
+
+def test_the_configuration_can_be_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "cuzk.toml"
+    file.write_text("[gpus]\ncpu_devices = 2\n")
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "RUST_LOG": "debug,h2=info",
+        "CUZK_CONFIG": str(file),
+    }
+    arguments = ("daemon", "--set", "daemon.prover=olga", "--log-level", "warn", "--print-config")
+    run = cuzk(*arguments, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.splitlines() == [
+        f"cuzk: configuration: {file}",
+        "cuzk: warning: RUST_LOG: h2=info has no effect: there is one level for all modules",
+    ]
+    assert f"cpu_devices = 2  # {file} line 2" in run.stdout and 'level = "warning"  # the command line' in run.stdout
+    assert 'prover = "olga"  # the command line' in run.stdout
+    wrong = cuzk("daemon", "--set", "gpus.cpu_device=2", env=environment)
+    assert wrong.returncode == Exit.BAD_INPUT and "did you mean gpus.cpu_devices?" in wrong.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from prover import config
 from prover.algebra import chunks
 from prover.config import ConfigurationInvalid
 from prover.memory import memory
+from prover.settings_text import MASK, to_toml
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,9 +98,15 @@ def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_eac
         ("[gpus]\nplatform = 'tpu'", "gpus.platform", "'cpu' or 'gpu'"),
         ("[daemon]\nprover = 'a/b'", "daemon.prover", "match pattern"),
         ("[daemon]\nprover = 'a:b'", "daemon.prover", "match pattern"),
-        ("[daemon]\ndrain_timeout = 'soon'", "daemon.drain_timeout", "valid number"),
+        ("[daemon]\ndrain_timeout = 'soon'", "daemon.drain_timeout", "no duration"),
+        ("[daemon]\ndrain_timeout = inf", "daemon.drain_timeout", "finite"),
+        ("[daemon]\ndrain_timeout = '1m30'", "daemon.drain_timeout", "no duration"),
+        ("[gpus]\ngpu_threads = true", "gpus", "gpu_threads is no switch"),
+        ("[logging]\nlevel = 'loud'", "logging.level", "'debug', 'info', 'warning' or 'error'"),
+        ("[memory]\nhost_memory = 1.5", "memory.host_memory", "no size"),
+        ("[memory]\nhost_memory = '50 gigs'", "memory.host_memory", "no size"),
         ("[gpus]\ntable_budget = '1GiB'", "gpus.table_budget", "is memory.host_memory now"),
-        ("[memory]\nhost_memory = 'lots'", "memory.host_memory", "byte"),
+        ("[memory]\nhost_memory = 'lots'", "memory.host_memory", "no size"),
         ("[memory]\ndevice_memory = -1", "memory.device_memory", "byte"),
         ("[memory]\ndevice_chunk = '1MiB'", "memory.device_chunk", f"greater than or equal to {chunks.LEAST}"),
         ("pipeline = true", "pipeline", "section"),
@@ -107,6 +117,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, field: str, message: 
     with pytest.raises(ConfigurationInvalid) as caught:
         config.load(write(tmp_path, text), {})
     assert caught.value.field == field and message in str(caught.value)
+    assert "cuzk.toml" in str(caught.value) or field == "gpus", "where it was said"
 
 
 def test_a_misspelt_variable_or_flag_is_refused() -> None:
@@ -123,3 +134,96 @@ def test_a_file_that_is_not_there_or_no_toml_is_named(tmp_path: Path) -> None:
         config.load(tmp_path / "missing.toml", {})
     with pytest.raises(ConfigurationInvalid, match="no TOML"):
         config.load(write(tmp_path, "[gpus"), {})
+
+
+#: of the original daemon, all of its keys
+_ORIGINAL = {
+    "daemon": "listen status_listen",
+    "memory": "total_budget safety_margin eviction_min_idle pinned_budget working_memory_budget",
+    "gpus": "devices gpu_threads gpu_workers_per_device",
+    "scheduler": "max_batch_size max_batch_wait_ms sort_by_type",
+    "synthesis": "threads partition_workers",
+    "pipeline": "enabled synthesis_lookahead synthesis_concurrency max_parallel_synthesis slot_size "
+    "max_gpu_queue_depth",
+    "srs": "param_cache preload",
+    "logging": "level format",
+}
+
+
+@pytest.mark.parametrize("key", [f"{section}.{name}" for section, names in _ORIGINAL.items() for name in names.split()])
+def test_a_key_of_the_original_is_honoured_or_refused_with_the_reason(tmp_path: Path, key: str) -> None:
+    if key in set(config.keys()):
+        return  # that it is read is the next test's
+    section, _, name = key.partition(".")
+    with pytest.raises(ConfigurationInvalid, match=r"this key of the original is not here: \w+.*cuzk.toml line 2"):
+        config.load(write(tmp_path, f"[{section}]\n{name} = 1"), {})
+
+
+def test_no_key_is_dead() -> None:
+    """Somebody reads each of them."""
+    read = {access for path in (ROOT / "prover").rglob("*.py") for access in _accesses(ast.parse(path.read_text()))}
+    assert set(config.keys()) <= read
+
+
+def _accesses(tree: ast.Module) -> Iterator[str]:
+    """What is read as NAME.ATTRIBUTE, whatever the name belongs to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            yield f"{node.value.id if isinstance(node.value, ast.Name) else node.value.attr}.{node.attr}"
+
+
+def test_variables_of_the_original() -> None:
+    environment = {
+        "CUZK_GPU_THREADS": "3", "RUST_LOG": "h2=off,WARN", "CUZK_DISABLE_PCE": "1", "CUZK_VALIDATE_PARTITIONS": "1",
+        "CUZK_DISABLE_SPLIT_PROVE": "0",
+    }  # fmt: skip
+    loaded = config.read(None, environment)
+    assert loaded.config.gpus.gpu_threads == 3 and loaded.config.logging.level == "warning"
+    assert loaded.config.pipeline.split
+    assert loaded.origins == {"gpus.gpu_threads": "CUZK_GPU_THREADS", "logging.level": "RUST_LOG"}
+    assert [note.split(maxsplit=1)[0] for note in loaded.notes] == [
+        "CUZK_DISABLE_SPLIT_PROVE=0", "CUZK_DISABLE_PCE", "RUST_LOG:",
+    ]  # fmt: skip
+    assert config.load(None, {**environment, "CUZK_LOGGING__LEVEL": "error"}).logging.level == "error"
+    with pytest.raises(ConfigurationInvalid, match=r"gpus.gpu_threads: .*\(got 'all', CUZK_GPU_THREADS\)"):
+        config.load(None, {"CUZK_GPU_THREADS": "all"})
+
+
+def test_a_configuration_that_is_written_down_says_where_each_value_is_from_and_gives_itself(tmp_path: Path) -> None:
+    file = write(tmp_path, '[gpus]\ndevices = [0, 1]\n\n[memory]\n# some\nhost_memory = "512MiB"\n')
+    environment = {"CUZK_DAEMON__DRAIN_TIMEOUT": "90s", "DATABASE_URL": "postgresql://olga:secret@db:5432/cuzk"}
+    loaded = config.read(file, environment, ["pipeline.split=false"])
+    text = to_toml(loaded)
+    for line in (
+        f"devices = [0, 1]  # {file} line 2", f'host_memory = "512MiB"  # {file} line 6',
+        'drain_timeout = "90s"  # CUZK_DAEMON__DRAIN_TIMEOUT', "split = false  # the command line",
+        'device_memory = "auto"  # default', f'database_url = "postgresql://olga:{MASK}@db:5432/cuzk"  # DATABASE_URL',
+    ):  # fmt: skip
+        assert line in text.splitlines()
+    sections = [name for name, values in tomllib.loads(text).items() for _ in values]
+    assert len(sections) == len(set(config.keys()))
+    again = config.load(write(tmp_path, text), {}, [f"daemon.database_url={environment['DATABASE_URL']}"])
+    assert again == loaded.config
+
+
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("postgresql:///cuzk", "postgresql:///cuzk"),
+        ("postgresql://h/d?user=a&password=secret", None),
+        ("host=h user=a password=secret", None),
+        ("no url at all", MASK),
+    ],
+)
+def test_no_password_is_written_down(url: str, masked: str | None) -> None:
+    text = tomllib.loads(to_toml(config.read(None, {"DATABASE_URL": url})))["daemon"]["database_url"]
+    assert "secret" not in text and (text == masked if masked else MASK in text)
+
+
+def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "DEFAULT_FILE", tmp_path / "cuzk.toml")
+    assert config.file_to_read(None, {}) is None
+    there = write(tmp_path, "")
+    assert config.file_to_read(None, {}) == there
+    assert config.file_to_read(None, {"CUZK_CONFIG": "/other"}) == Path("/other")
+    assert config.file_to_read(Path("/named"), {"CUZK_CONFIG": "/other"}) == Path("/named")
