@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import admin, messages
@@ -23,6 +23,7 @@ from prover import states
 from prover.errors import CuzkError
 
 from . import commands
+from .forms import FORMS, arguments
 from .models import Anomaly, Attempt, Command, Device, Job, Session, Worker
 
 
@@ -49,9 +50,27 @@ class DeviceAdmin(ReadOnly):
         return formats.size(device.memory_total_bytes)
 
 
+def asks_job(action: str) -> Callable[..., Any]:
+    """The admin action that asks for something of each selected job."""
+
+    @admin.action(
+        description=f"{action.capitalize()}: {commands.JOB_MEANING[states.Action(action)]}", permissions=["command"]
+    )
+    def act(model_admin: JobAdmin, request: HttpRequest, jobs: QuerySet[Job]) -> HttpResponse | None:
+        fields = request.POST.dict() if "confirmed" in request.POST else None
+        if fields is None and (action in FORMS or action == states.Action.CANCEL):
+            return model_admin.confirmation(request, jobs, action)
+        for job in jobs:
+            model_admin.ask(request, job, action, fields or {})
+        return None
+
+    act.__name__ = action
+    return act
+
+
 @admin.register(Job)
 class JobAdmin(ReadOnly):
-    """Jobs; the history has the better list."""
+    """Jobs, and what can be asked of them; the history has the better list."""
 
     list_display = ("number", "request", "kind_name", "badge", "priority", "submitted_by", "submitted_at", "error_code")
     list_filter = (one_of("kind", KINDS), one_of("state", states.Job), one_of("priority", formats.PRIORITIES))
@@ -59,6 +78,30 @@ class JobAdmin(ReadOnly):
     ordering = ("-number",)
     exclude = ("request_digest",)
     list_select_related = False
+    actions = [asks_job(action) for action in commands.OF_JOBS]
+
+    def has_command_permission(self, request: HttpRequest) -> bool:
+        """Whether the actions are offered at all."""
+        return allowed(request.user, MAY_COMMAND)
+
+    def ask(self, request: HttpRequest, job: Job, action: str, fields: Mapping[str, Any]) -> None:
+        """Ask for something of one job, and say what came of it."""
+        assert isinstance(request.user, User)
+        try:
+            answer = commands.ask_job(request.user, job.pk, action, arguments(action, fields))
+        except CuzkError as error:
+            self.message_user(request, f"Refused: {error.message} ({error.code})", messages.ERROR)
+            return
+        outcome = answer.outcome or ("its prover was asked" if answer.created else "its prover was asked before")
+        self.message_user(request, f"Job {job.number}: {outcome}.", messages.SUCCESS)
+
+    def confirmation(self, request: HttpRequest, jobs: QuerySet[Job], action: str) -> HttpResponse:
+        """Ask the person once more, and for what the action takes."""
+        form = FORMS[action]() if action in FORMS else None
+        meaning = commands.JOB_MEANING[states.Action(action)]
+        context = {**self.admin_site.each_context(request), "jobs": jobs, "action": action, "form": form}
+        template = "admin/fleet/job/confirm.html"
+        return TemplateResponse(request, template, context | {"meaning": meaning, "opts": self.opts})
 
     @admin.display(description="request id")
     def request(self, job: Job) -> SafeString:
@@ -106,13 +149,15 @@ class CommandAdmin(ReadOnly):
     """What was asked, by whom, and what came of it."""
 
     list_display = ("requested_at", "action", "what", "badge", "requested_by_name", "answered_at", "outcome")
-    list_filter = (one_of("action", states.Action), one_of("state", states.Command))
+    list_filter = (
+        one_of("target_kind", states.Target), one_of("action", states.Action), one_of("state", states.Command),
+    )  # fmt: skip
     search_fields = ("=target", "=requested_by_name")
     ordering = ("-requested_at",)
 
     @admin.display(description="target")
     def what(self, row: Command) -> SafeString:
-        """The worker or job."""
+        """The worker, job, key or prover."""
         return label(row.target)
 
 

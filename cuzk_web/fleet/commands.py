@@ -1,13 +1,15 @@
 """What people ask of workers and jobs: checked, written as a command row with its event, and answered by the prover.
 
 The prover that has the worker or the job executes the command; nothing here changes a worker. What is refused here is
-refused before anybody waits for an answer; the prover may still refuse, with its own reason. A job that no prover has
-is cancelled by the database itself.
+refused before anybody waits for an answer; the prover may still refuse, with its own reason. What is asked of a job
+that no prover has is executed by the database itself.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -20,13 +22,14 @@ from django.db.models.functions import Now
 
 from cuzk_web.faults import made_again
 from prover.errors import CommandRefused, CuzkError
-from prover.states import JOB_ENDS, WORKER_ACTIONS, Action, Admin, Lifecycle, action_refusal, offered
+from prover.states import JOB_ACTIONS, WORKER_ACTIONS, Action, Admin, Lifecycle, Target, action_refusal, offered
 from prover.states import Command as CommandState
 from prover.states import Job as JobState
 
 from .models import Command, Job, Worker
 
 ACTIONS = tuple(action.value for action in WORKER_ACTIONS)
+OF_JOBS = tuple(action.value for action in JOB_ACTIONS)
 CONFIRMED = frozenset({Action.DRAIN.value, Action.DISABLE.value})  # asked once more: they empty a machine
 ON_CARDS = (Action.PAUSE, Action.RESUME, Action.DRAIN, Action.ENABLE)  # the admin has what is rarely asked, too
 #: what the worker is asked to do
@@ -37,6 +40,15 @@ MEANING = {
     Action.DISABLE: "finish what runs, take nothing new until enabled",
     Action.ENABLE: "take work again",
     Action.RESTART: "finish what runs, then go on in a new thread",
+}
+#: what becomes of the job
+JOB_MEANING = {
+    Action.CANCEL: "no proof of it; what is on a device runs out and is dropped",
+    Action.HOLD: "no prover takes it until it is released",
+    Action.RELEASE: "queue it again",
+    Action.PRIORITY: "change its priority in every queue",
+    Action.DEADLINE: "change when its proof must be there, or take that away",
+    Action.RETRY: "a new job of the same request, with the proofs that exist",
 }
 OPEN = (CommandState.PENDING.value, CommandState.TAKEN.value)
 
@@ -60,6 +72,19 @@ class Cancelled(StrEnum):
     ASKED = "requested"  # its prover was asked
     WAITING = "waiting"  # its prover was asked before and has not answered yet
     BEFORE = "before"  # it was cancelled before
+
+
+@dataclass(frozen=True)
+class JobAnswer:
+    """What came of an action of a job: `state` is that of its command, done when no prover had the job.
+
+    `created` is False when the same was waiting for its answer already; `retried_as` is the new job of a retry.
+    """
+
+    state: str
+    outcome: str = ""
+    created: bool = True
+    retried_as: uuid.UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -102,46 +127,70 @@ def ask(user: User, worker_id: str, action: str) -> Asked:
 
 
 @made_again
-def cancel(user: User, job_id: uuid.UUID) -> Cancelled:
-    """Cancel a job: at once, or by its prover, which drops what runs at the next end of a step. Twice is as once.
+def ask_job(user: User, job_id: uuid.UUID, action: str, arguments: Mapping[str, Any] | None = None) -> JobAnswer:
+    """Ask for an action of a job (one of OF_JOBS): executed at once, or by the prover that has it.
 
-    Raises UnknownJob; CommandRefused when the job has ended otherwise, or its prover cannot be reached.
+    Raises UnknownJob; CommandRefused when it makes no sense now, or the job's prover cannot be reached.
     """
     with transaction.atomic():
         _lock(str(job_id))
         job = Job.objects.select_related("session").filter(pk=job_id).first()
         if job is None:
             raise UnknownJob(field=str(job_id))
-        if job.state == JobState.CANCELLED:
+        if (waiting := waiting_command(job, action, arguments)) is not None:
+            return JobAnswer(waiting.state, created=False)
+        answer = _request_job(user, job, action, arguments or {})
+        LogEntry.objects.log_actions(
+            user.pk, [job], CHANGE, change_message=f"asked to {_spelled(action, arguments)}", single_object=True
+        )
+    return answer
+
+
+def cancel(user: User, job_id: uuid.UUID) -> Cancelled:
+    """Cancel a job: at once, or by its prover, which drops what runs at the next end of a step. Twice is as once.
+
+    Raises UnknownJob; CommandRefused when the job has ended otherwise, or its prover cannot be reached.
+    """
+    try:
+        answer = ask_job(user, job_id, Action.CANCEL)
+    except CommandRefused:
+        if Job.objects.filter(pk=job_id, state=JobState.CANCELLED.value).exists():
             return Cancelled.BEFORE
-        if job.state not in JOB_ENDS and waiting_cancel(job) is not None:
-            return Cancelled.WAITING
-        outcome = _cancel(user, job)
-        LogEntry.objects.log_actions(user.pk, [job], CHANGE, change_message="asked to cancel", single_object=True)
-    return outcome
+        raise
+    if answer.state == CommandState.DONE:
+        return Cancelled.AT_ONCE
+    return Cancelled.ASKED if answer.created else Cancelled.WAITING
 
 
-def waiting_cancel(job: Job) -> Command | None:
-    """The wish to cancel this job that its prover has not answered yet."""
-    asked = Command.objects.filter(target=str(job.pk), action=Action.CANCEL.value, state__in=OPEN)
-    return asked.filter(prover=job.session.prover).first() if job.session else None
+def waiting_command(job: Job, action: str, arguments: Mapping[str, Any] | None = None) -> Command | None:
+    """The same wish of this job that its prover has not answered yet."""
+    asked = Command.objects.filter(
+        target=str(job.pk), target_kind=Target.JOB.value, action=action, arguments=dict(arguments or {}), state__in=OPEN
+    )
+    held = job.session is not None and job.ended_at is None
+    return asked.filter(prover=job.session.prover).first() if held and job.session else None
 
 
-def _cancel(user: User, job: Job) -> Cancelled:
+def _spelled(action: str, arguments: Mapping[str, Any] | None) -> str:
+    """For the audit: "cancel", "set priority 3"."""
+    return action if not arguments else " ".join(["set", action, *map(str, arguments.values())])
+
+
+def _request_job(user: User, job: Job, action: str, arguments: Mapping[str, Any]) -> JobAnswer:
     """By the database's function: the job may have moved since it was read."""
+    values: list[Any] = [action, job.pk, user.pk, user.get_username(), json.dumps(dict(arguments))]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT cancel_job(%s, %s, %s)", [job.pk, user.pk, user.get_username()])
-        (word,) = cursor.fetchone()
-    job.refresh_from_db()
-    if word == "ended":
-        raise CommandRefused(f"job {job.number} is {job.state} already", field=str(job.pk))
-    if word == Cancelled.ASKED and not Job.objects.filter(with_liveness(), pk=job.pk).exists():
+        cursor.execute("SELECT state, outcome, retried_as FROM request_job(%s, %s, %s, %s, %s::jsonb)", values)
+        state, outcome, retried_as = cursor.fetchone()
+    if state == CommandState.REFUSED:
+        raise CommandRefused(f"job {job.number}: {outcome}", field=str(job.pk))
+    if state == CommandState.PENDING and not Job.objects.filter(with_liveness(), pk=job.pk).exists():
         raise CommandRefused(
             f"job {job.number}: its prover is not online, so nobody would execute it; soon it will be given back, and"
-            " can be cancelled then",
+            f" one can {action} it then",
             field=str(job.pk),
         )
-    return Cancelled(word)
+    return JobAnswer(state, outcome or "", retried_as=retried_as)
 
 
 def refusal(worker: Worker, action: str) -> str | None:

@@ -20,7 +20,7 @@ PROVER: dict[str, str] = {
     "counter": "SELECT, INSERT, UPDATE",
     "job": (
         "SELECT, UPDATE (state, state_at, times, reason, detail, moved_by, moved_seq, session_id, lease_epoch,"
-        " started_at, ended_at, partitions_done, error_code, error_message, local_keys, timings)"
+        " priority, deadline, started_at, ended_at, partitions_done, error_code, error_message, local_keys, timings)"
     ),
     "job_input": "SELECT",
     "command": (

@@ -302,9 +302,14 @@ class Anomaly(models.Model):
 
 
 class Command(Mirror):
-    """What a person asked a prover to do; the prover executes it and answers."""
+    """What a person asked for; the prover that has the target executes it and answers.
+
+    What was asked of a job that no prover had was executed by the database: its prover is 'site'. The target is the id
+    of a worker or a job, prover:NAME of a key, or the name of a prover.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    target_kind = models.TextField(default="worker", db_default="worker", help_text="one of prover.states.Target")
     action = models.TextField(help_text="one of prover.states.Action")
     target = models.TextField(help_text="id of the worker or job")
     prover = models.TextField(help_text="who shall execute it")

@@ -15,11 +15,12 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from cuzk_web.accounts.roles import MAY_COMMAND, MAY_READ_REQUESTS, allowed
+from cuzk_web.fleet.forms import DeadlineForm, PriorityForm
 from cuzk_web.fleet.models import Attempt, Command, Delivery, Job, JobInput
 from cuzk_web.live.labels import KINDS
 from prover.filecoin.shapes import PROOF_BYTES
-from prover.states import Action
 from prover.states import Job as JobState
+from prover.states import Target, job_actions
 
 from . import timeline
 from .events import Cursor, event_page
@@ -29,6 +30,7 @@ from .pages import SearchTooSlow, job_page
 Response = TypeVar("Response", HttpResponse, StreamingHttpResponse)
 CHUNK = 1 << 20  # bytes
 _PIECE = "SELECT substring(request FROM %s FOR %s) FROM job_input WHERE job_id = %s"
+COMMANDS = 10  # shown
 ATTEMPTS = 5000  # shown at most: a job has at most 1024 partitions, and few are tried twice
 
 
@@ -67,8 +69,10 @@ def job_detail(request: HttpRequest, job_id: uuid.UUID) -> HttpResponse:
         "digest": bytes(job.request_digest).hex(),
         "retries": Job.objects.filter(retry_of=job).only("id", "number", "state").order_by("number")[:20],
         "may_read_request": allowed(request.user, MAY_READ_REQUESTS),
-        "may_cancel": job.ended_at is None and allowed(request.user, MAY_COMMAND),
-        "cancel": _asked_to_cancel(job),
+        "actions": job_actions(job.state) if allowed(request.user, MAY_COMMAND) else (),
+        "priority_form": PriorityForm(initial={"priority": job.priority}),
+        "deadline_form": DeadlineForm(initial={"deadline": job.deadline}),
+        "commands": commands_of(job),
     })  # fmt: skip
 
 
@@ -93,11 +97,10 @@ def request_file(request: HttpRequest, job_id: uuid.UUID) -> StreamingHttpRespon
     return _attachment(StreamingHttpResponse(_pieces(job_id)), f"request-{job_id}.pb")
 
 
-def _asked_to_cancel(job: Job) -> Command | None:
-    """The newest wish, while the job's state does not tell what came of it."""
-    if job.ended_at is not None:
-        return None
-    return Command.objects.filter(target=str(job.id), action=Action.CANCEL.value).order_by("-requested_at").first()
+def commands_of(job: Job) -> list[Command]:
+    """What was asked of a job, the newest first, and what came of it."""
+    asked = Command.objects.filter(target=str(job.id), target_kind=Target.JOB.value).order_by("-requested_at")
+    return list(asked[:COMMANDS])
 
 
 def _delivered(job: Job) -> QuerySet[Delivery]:

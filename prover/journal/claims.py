@@ -17,11 +17,11 @@ log = structlog.get_logger(__name__)
 
 #: conflicts with nothing but the marking of a lost session
 _ALIVE = "SELECT 1 FROM session WHERE id = %s AND state = 'online' FOR KEY SHARE"
-#: a job that somebody wished to cancel while another session held it is left to the database (settle_cancels)
+#: a job of which something was wished while another session held it is left to the database (settle_job_commands)
 _LEASE = """UPDATE job SET session_id = %(session)s, lease_epoch = lease_epoch + 1 WHERE id IN (
         SELECT id FROM job WHERE state = 'queued' AND session_id IS NULL AND ended_at IS NULL
             AND priority >= %(least)s AND NOT EXISTS (SELECT FROM command
-                WHERE action = 'cancel' AND target = job.id::text AND command.state IN ('pending', 'taken'))
+                WHERE target = job.id::text AND target_kind = 'job' AND command.state IN ('pending', 'taken'))
         ORDER BY priority DESC, deadline NULLS LAST, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     RETURNING id::text, kind, partitions, request_id, number, sector_size, priority, to_us(deadline), partition_index,
         miner_id, sector_number, submitted_by, to_us(state_at), losses"""

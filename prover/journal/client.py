@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ _SUBMIT = """
 SELECT outcome, job::text, number, state, digest
 FROM submit_job(%s, %s, %s, %s, %s, %s, NULL, %s, %s, %s, %s, %s, %s)
 """
+_REQUEST_JOB = "SELECT state, outcome, retried_as::text FROM request_job(%s, %s, NULL, %s, %s::jsonb)"
 _JOB = """
 SELECT id::text, number, state, partitions, partitions_done, local_keys, error_code, error_message
 FROM job WHERE id = %s
@@ -95,6 +97,15 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an action of a job: done, pending (its prover was asked) or refused, for the reason in `outcome`."""
+
+    state: str
+    outcome: str
+    retried_as: str | None  # the new job of a retry
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRow:
     """The last session of a prover: how old its heartbeat is, on the database's clock, and its last gauges."""
 
@@ -149,6 +160,16 @@ class Client:
     def job(self, job: str) -> JobRow:
         """The job as it is now. Raises JobUnknown."""
         return JobRow(*self._row(_JOB, [job]))
+
+    def request_job(self, action: str, job: str, by: str, arguments: Mapping[str, Any]) -> Answer:
+        """Ask for an action of a job (`states.JOB_ACTIONS`): done at once, or by who holds it. Raises JobUnknown."""
+        try:
+            state, outcome, retried_as = self._row(_REQUEST_JOB, [action, job, by, json.dumps(dict(arguments))])
+        except DatabaseUnusable as error:
+            if isinstance(error.__cause__, psycopg.errors.NoDataFound):
+                raise JobUnknown(job) from error
+            raise
+        return Answer(state, outcome or "", retried_as)
 
     def wait(self, job: str, timeout: float | None = None, on_look: Callable[[JobRow], None] | None = None) -> JobRow:
         """The job once it has ended; outages of the database are waited through. Raises WaitedTooLong."""

@@ -87,6 +87,9 @@ _WRITE: Mapping[Entity, str] = {
         UPDATE job j SET {_MOVE}, session_id = CASE WHEN r.state IN ('queued', 'held') THEN NULL ELSE j.session_id END,
             started_at = coalesce(j.started_at, from_us((r.times->>'loading')::bigint)),
             ended_at = CASE WHEN r.state IN ('done', 'failed', 'cancelled') THEN from_us(r.at) END,
+            priority = coalesce((r.detail->>'priority')::integer, j.priority),
+            deadline = CASE WHEN r.detail ? 'deadline_us' THEN from_us((r.detail->>'deadline_us')::bigint)
+                ELSE j.deadline END,
             error_code = r.detail->>'error_code', error_message = r.detail->>'error',
             local_keys = coalesce((r.detail->>'local_keys')::boolean, j.local_keys),
             timings = coalesce(r.detail->'timings', j.timings)
@@ -211,7 +214,7 @@ def _rows(entity: Entity, views: Mapping[str, View]) -> list[dict[str, Any]]:
 
 def _row(entity: Entity, key: str, view: View) -> dict[str, Any]:
     row = {
-        "id": key, "state": view.state, "at": view.since_us, "times": view.times, "detail": view.detail,
+        "id": key, "state": view.state, "at": view.moved_us, "times": view.times, "detail": view.detail,
         "reason": view.reason, "by": view.session, "seq": view.seq,
     }  # fmt: skip
     if entity is Entity.ATTEMPT:

@@ -24,11 +24,11 @@ CLOCK_EVERY = 30.0  # seconds between looks at the database's clock
 
 log = structlog.get_logger(__name__)
 
-#: those for its workers; a wish to cancel is for the session that holds the job, whichever prover had it before
-_COMMANDS = """SELECT c.id::text, c.action, c.target, c.requested_by_name, to_us(c.state_at), c.arguments FROM command c
-    LEFT JOIN job j ON j.id = CASE c.action WHEN 'cancel' THEN c.target::uuid END
+#: those for its workers and keys and for itself; one of a job is for the session that holds it, whoever had it before
+_COMMANDS = """SELECT c.id::text, c.action, c.target, c.requested_by_name, to_us(c.state_at), c.arguments, c.target_kind
+    FROM command c LEFT JOIN job j ON j.id = CASE c.target_kind WHEN 'job' THEN c.target::uuid END
     WHERE c.state IN ('pending', 'taken')
-        AND CASE c.action WHEN 'cancel' THEN j.session_id = %(session)s ELSE c.prover = %(prover)s END
+        AND CASE c.target_kind WHEN 'job' THEN j.session_id = %(session)s ELSE c.prover = %(prover)s END
     ORDER BY c.requested_at"""
 #: proofs of jobs that this session holds, brought by others
 _RESULTS = """SELECT p.job_id::text, p.partition, p.proof FROM job j JOIN proof p ON p.job_id = j.id

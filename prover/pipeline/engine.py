@@ -10,13 +10,14 @@ from functools import partial
 import structlog
 
 from ..errors import CuzkError
-from ..states import Admin, FleetState, JsonObject
+from ..states import Admin, FleetState, JsonObject, Target
 from .allocator import WorkerSlot, allocate
 from .commands import Commands
 from .crew import Crew
 from .devices import Device
 from .finalizer import TAILS_PER_WORKER, FinalizerPool
 from .holdings import Holdings
+from .job_commands import JobCommands
 from .jobs import JobBook
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
@@ -26,6 +27,7 @@ from .sources import EngineCommand, JobSource, ResultStore
 from .supervision import SupervisedThread
 from .synthesis import SynthesisPool
 from .tracker import StatusTracker
+from .worker_commands import WorkerCommands
 from .workers import PipelineWorker, Worker
 
 log = structlog.get_logger(__name__)
@@ -84,7 +86,7 @@ class Engine:
         self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
         self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
         self._workers = [self._worker(slot) for slot in self._worker_slots]
-        self._commands = Commands(tracker, self.book, {w.slot.id: w.restart for w in self._workers}, self._recheck)
+        self._commands = self._executors()
         self._claims = SupervisedThread("engine", self._loop, lambda error: None)
         self._woken = threading.Event()
         self._claiming = threading.Lock()
@@ -98,6 +100,11 @@ class Engine:
         return PipelineWorker(
             slot, device, self.book, self._places, self._crew, self._finalizers, split=self.options.split
         )  # fmt: skip
+
+    def _executors(self) -> Commands:
+        of_workers = WorkerCommands(self.tracker, {w.slot.id: w.restart for w in self._workers}, self._recheck)
+        of_jobs = JobCommands(self.tracker, self.book)
+        return Commands(self.tracker, {Target.WORKER: of_workers, Target.JOB: of_jobs}, of_jobs.knows)
 
     # -- life -------------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import structlog
 
 from ..errors import CuzkError, InvalidRequest, UnsupportedProof
-from ..states import Attempt, Holding
+from ..states import Attempt, Holding, JsonObject
 from .assembler import Assembler
 from .attempts import AttemptKey, Order, order
 from .kinds import AnyKind, KeyAwaited, Report
@@ -64,9 +64,13 @@ class Task:
 
     run: JobRun
     key: AttemptKey
-    order: Order
     synthesized: Any = None
     pending: Any = None  # what the device left for the tail
+
+    @property
+    def order(self) -> Order:
+        """Its place in every queue, as of now."""
+        return order(self.run.info, self.key.partition)
 
     @property
     def work(self) -> Any:
@@ -196,8 +200,8 @@ class JobBook:
         key = self.tracker.new_attempt(run.info.id, partition)
         if key is not None:
             run.current[partition] = key
-            place = order(run.info, partition)
-            self.pending.put(place, Task(run, key, place))
+            task = Task(run, key)
+            self.pending.put(task.order, task)
 
     # -- results ----------------------------------------------------------------------------------------------------
 
@@ -254,7 +258,7 @@ class JobBook:
             key = run.current.get(partition)
             if key is not None:
                 self.tracker.skip_if_waiting(key, RESULT_ARRIVED)
-        self._discard(lambda task: task.key == key)
+        self._discard(run, lambda task: task.key == key)
         self._deliver_if_complete(run)
 
     # -- ends -------------------------------------------------------------------------------------------------------
@@ -270,6 +274,38 @@ class JobBook:
             run.ended = True
             self.tracker.job_cancelled(job, by=by)
         self._close(run)
+        return True
+
+    def hold(self, job: str, *, by: str) -> bool:
+        """Give a job back to be held: what is on a device runs out and is dropped. False when it is not here."""
+        run = self._runs.get(job)
+        if run is None:
+            return False
+        with run.lock:
+            if run.ended or not self.tracker.job_released(job, "held", by=by, held=True):
+                return False
+            run.ended = True
+        self._close(run)
+        return True
+
+    def set_priority(self, job: str, priority: int, *, by: str) -> bool:
+        """Give a job another priority (1 to 4), and its partitions another place in the queues."""
+        return self._change(job, "priority", {"priority": priority, "by": by}, priority=priority)
+
+    def set_deadline(self, job: str, deadline_us: int | None, *, by: str) -> bool:
+        """Give a job another deadline, or none, and its partitions another place in the queues."""
+        return self._change(job, "deadline", {"deadline_us": deadline_us, "by": by}, deadline_us=deadline_us)
+
+    def _change(self, job: str, note: str, detail: JsonObject, **fields: Any) -> bool:
+        run = self._runs.get(job)
+        if run is None:
+            return False
+        with run.lock:
+            if run.ended or not self.tracker.job_noted(job, note, detail):
+                return False
+            run.claimed = replace(run.claimed, info=replace(run.info, **fields))
+            for queue in (self.pending, self.ready):
+                queue.reorder(job, lambda task: task.order)
         return True
 
     def release(self, reason: str, *, started: bool) -> None:
@@ -322,16 +358,21 @@ class JobBook:
 
     def _close(self, run: JobRun) -> None:
         """Take an ended job out of the book and the queues."""
-        self._discard(lambda task: task.run is run)
+        self._discard(run)
         with self._ended:
             self._runs.pop(run.info.id, None)
             self._ended.notify_all()
         self._show_awaited()
         self._changed()
 
-    def _discard(self, unwanted: Callable[[Task], bool]) -> None:
-        self.pending.drop(unwanted)
-        for _ in self.ready.drop(unwanted):
+    def _discard(self, run: JobRun, unwanted: Callable[[Task], bool] = lambda task: True) -> None:
+        """Take a run's unwanted tasks out of the queues; not those of a later run of the same job."""
+
+        def is_dropped(task: Task) -> bool:
+            return task.run is run and unwanted(task)
+
+        self.pending.drop(run.info.id, is_dropped)
+        for _ in self.ready.drop(run.info.id, is_dropped):
             self._slots.release()
 
     # -- reading ----------------------------------------------------------------------------------------------------

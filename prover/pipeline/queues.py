@@ -6,6 +6,7 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from .attempts import Order
@@ -13,23 +14,42 @@ from .attempts import Order
 T = TypeVar("T")
 
 
+@dataclass(eq=False, slots=True)
+class _Entry(Generic[T]):
+    """An item's place; the ticket keeps equals first in first out, also when they are put into order anew."""
+
+    order: Order
+    ticket: int
+    item: T
+    stays: bool = True  # False: it was taken out, or has another entry; the heap is rid of it later
+
+    def __lt__(self, other: _Entry[T]) -> bool:
+        return (self.order, self.ticket) < (other.order, other.ticket)
+
+
 class PriorityQueue(Generic[T]):
-    """Thread-safe; the order is `attempts.Order`, first in first out among equals."""
+    """Thread-safe; the order is `attempts.Order`, first in first out among equals.
+
+    What is done to one job's items costs by their number, not by the queue's: they are found by the job, and what is
+    taken out of the middle stays in the heap as a mark until it comes up, or until there are more marks than items.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Order, int, T]] = []
-        self._count = itertools.count()
+        self._heap: list[_Entry[T]] = []
+        self._entries: dict[str, dict[int, _Entry[T]]] = {}  # job -> ticket -> entry
+        self._size = 0
+        self._tickets = itertools.count()
         self._changed = threading.Condition()
         self._closed = False
 
     def __len__(self) -> int:
         with self._changed:
-            return len(self._heap)
+            return self._size
 
     def put(self, order: Order, item: T) -> None:
         """Add an item; it is kept even when the queue is closed, for `drop` to find."""
         with self._changed:
-            heapq.heappush(self._heap, (order, next(self._count), item))
+            self._push(_Entry(order, next(self._tickets), item))
             self._changed.notify_all()
 
     def get(self, may_take: Callable[[], bool] = lambda: True, leave: Callable[[], bool] = lambda: False) -> T | None:
@@ -39,23 +59,35 @@ class PriorityQueue(Generic[T]):
         """
         with self._changed:
             while not self._closed and not leave():
-                if self._heap and may_take():
-                    return heapq.heappop(self._heap)[2]
+                if self._size and may_take():
+                    entry = self._first()
+                    self._remove(entry)
+                    return entry.item
                 self._changed.wait()
             return None
 
     def best(self) -> Order | None:
         """The order of the most urgent item; None when empty."""
         with self._changed:
-            return self._heap[0][0] if self._heap else None
+            return self._first().order if self._size else None
 
-    def drop(self, unwanted: Callable[[T], bool]) -> list[T]:
-        """Remove and return all items that are unwanted."""
+    def drop(self, job: str, unwanted: Callable[[T], bool]) -> list[T]:
+        """Remove and return all items of a job that are unwanted, in the order in which they came."""
         with self._changed:
-            out = [item for _, _, item in self._heap if unwanted(item)]
-            self._heap = [entry for entry in self._heap if not unwanted(entry[2])]
-            heapq.heapify(self._heap)
-            return out
+            found = [entry for entry in self._entries.get(job, {}).values() if unwanted(entry.item)]
+            for entry in found:
+                self._remove(entry)
+            self._tidy()
+            return [entry.item for entry in found]
+
+    def reorder(self, job: str, order: Callable[[T], Order]) -> None:
+        """Give all items of a job the places that they have now."""
+        with self._changed:
+            for entry in list(self._entries.get(job, {}).values()):
+                self._remove(entry)
+                self._push(_Entry(order(entry.item), entry.ticket, entry.item))
+            self._tidy()
+            self._changed.notify_all()
 
     def recheck(self) -> None:
         """Make those who wait ask `may_take` again."""
@@ -67,6 +99,32 @@ class PriorityQueue(Generic[T]):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+    # -- with the lock ----------------------------------------------------------------------------------------------
+
+    def _push(self, entry: _Entry[T]) -> None:
+        heapq.heappush(self._heap, entry)
+        self._entries.setdefault(entry.order.job, {})[entry.ticket] = entry
+        self._size += 1
+
+    def _first(self) -> _Entry[T]:
+        while not self._heap[0].stays:
+            heapq.heappop(self._heap)
+        return self._heap[0]
+
+    def _remove(self, entry: _Entry[T]) -> None:
+        entry.stays = False
+        of_job = self._entries[entry.order.job]
+        del of_job[entry.ticket]
+        if not of_job:
+            del self._entries[entry.order.job]
+        self._size -= 1
+
+    def _tidy(self) -> None:
+        """Marks may be as many as items, so that the heap's size, and an operation's share of this, stay bounded."""
+        if len(self._heap) > 2 * self._size + 16:
+            self._heap = [entry for entry in self._heap if entry.stays]
+            heapq.heapify(self._heap)
 
 
 class Slots:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..states import JsonObject
+from ..states import JsonObject, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,15 @@ class ResultStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineCommand:
-    """What a person asked for: an action of `states.Action`, of a worker or a job."""
+    """What a person asked for: an action of `states.ACTIONS`, of what `kind` (a word of `states.Target`) says."""
 
     id: str  # UUID as text
     action: str
-    target: str  # the stable identity of the worker, or the job's id
+    target: str  # the stable identity of the worker, the job's id, prover:NAME of a key, the name of the prover
     by: str = ""
     at_us: int = 0  # when it was asked for
     arguments: JsonObject = field(default_factory=dict)
+    kind: str = Target.WORKER
 
 
 class EngineControl(Protocol):

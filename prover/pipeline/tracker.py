@@ -150,7 +150,10 @@ class StatusTracker:
         """A command was taken, done or refused; one that the log already has as pending is recalled, not moved."""
         if state is not Command.PENDING:
             self._recall(Entity.COMMAND, command.id, Command.PENDING, command.at_us, {"action": command.action})
-        detail = {"action": command.action, "target": command.target, "by": command.by, "outcome": outcome}
+        detail = {
+            "action": command.action, "target": command.target, "by": command.by, "outcome": outcome,
+            "kind": command.kind,
+        }  # fmt: skip
         accepted = self._move(Entity.COMMAND, command.id, state, detail=detail)
         if accepted and state in (Command.DONE, Command.REFUSED):
             self._forget_later(Entity.COMMAND, command.id)
@@ -196,8 +199,11 @@ class StatusTracker:
         """Somebody cancelled the job. What nobody works on is cancelled; what is running runs out."""
         return self._end_job(job, Job.CANCELLED, "cancelled", {"by": by})
 
-    def job_released(self, job: str, reason: str) -> bool:
-        """The session gives the job up, for itself or another to take again: its open attempts are lost."""
+    def job_released(self, job: str, reason: str, *, by: str | None = None, held: bool = False) -> bool:
+        """The session gives the job up, for itself or another to take again, or until it is released when it is held.
+
+        Its open attempts are lost.
+        """
         with self._timed():
             if not self._state.get(Entity.JOB, job).state:
                 return False  # never its own: it may have ended elsewhere
@@ -205,7 +211,14 @@ class StatusTracker:
                 if self._view(key).state not in ATTEMPT_ENDS:
                     self._attempt(key, Attempt.LOST, reason=reason)
             self._ended.append((self.clock.mono_ns(), Entity.JOB, job))
-            return self._ask(Move(self.session, Entity.JOB, job, Job.QUEUED, job=job, reason=reason))
+            new, detail = Job.HELD if held else Job.QUEUED, {} if by is None else {"by": by}
+            return self._ask(Move(self.session, Entity.JOB, job, new, job=job, reason=reason, detail=detail))
+
+    def job_noted(self, job: str, reason: str, detail: JsonObject) -> bool:
+        """Something about an open job changed (`reason`: one of `states.JOB_NOTES`), and its state did not."""
+        with self._timed():
+            state = self._state.get(Entity.JOB, job).state
+            return self._ask(Move(self.session, Entity.JOB, job, state, job=job, reason=reason, detail=detail))
 
     # -- attempts ---------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,25 @@
 The engine, the journal, the web's page and replay, and the tests all use these same functions.
 """
 
-from .commands import WISHES, WORKER_ACTIONS, Action, action_refusal, offered
+from .commands import (
+    ACTIONS,
+    JOB_ACTIONS,
+    WISHES,
+    WORKER_ACTIONS,
+    Action,
+    Target,
+    action_refusal,
+    job_actions,
+    job_refusal,
+    offered,
+)
 from .decide import Move, Refused, claim_refusal, decide, unproven
 from .enums import (
     ATTEMPT_ENDS,
     FRONT,
     JOB_ENDS,
     JOB_LEASED,
+    JOB_NOTES,
     Activity,
     Admin,
     Anomaly,
@@ -26,8 +38,9 @@ from .table import legal
 from .transition import JsonObject, Transition, attempt_id, device_id, worker_id
 
 __all__ = [
-    "ATTEMPT_ENDS", "FRONT", "JOB_ENDS", "JOB_LEASED", "WISHES", "WORKER_ACTIONS", "Action", "Activity", "Admin",
-    "Anomaly", "Attempt", "Command", "Entity", "FleetState", "Holding", "Job", "JsonObject", "Lifecycle", "Move",
-    "Refused", "Transition", "View", "action_refusal", "apply", "attempt_id", "claim_refusal", "decide", "device_id",
-    "fold", "from_json", "legal", "offered", "unproven", "worker_id",
+    "ACTIONS", "ATTEMPT_ENDS", "FRONT", "JOB_ACTIONS", "JOB_ENDS", "JOB_LEASED", "JOB_NOTES", "WISHES",
+    "WORKER_ACTIONS", "Action", "Activity", "Admin", "Anomaly", "Attempt", "Command", "Entity", "FleetState", "Holding",
+    "Job", "JsonObject", "Lifecycle", "Move", "Refused", "Target", "Transition", "View", "action_refusal", "apply",
+    "attempt_id", "claim_refusal", "decide", "device_id", "fold", "from_json", "job_actions", "job_refusal", "legal",
+    "offered", "unproven", "worker_id",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""What people may ask of a prover: the one list of actions, and from which wish each makes sense.
+"""What people may ask for: the one list of actions, of what each is, and from which state each makes sense.
 
-Engine and web read it here, and the live page is served what its cards offer; `request_command`
-(cuzk_web/fleet/sql/commands.sql) has the same words, and a test compares them.
+Engine, web and command line read it here, and the live page is served what its cards offer; `request_command` and
+`request_job` (cuzk_web/fleet/sql/commands.sql) have the same words, and a test compares them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from .enums import Admin
+from .enums import JOB_ENDS, Admin, Job
+
+
+class Target(StrEnum):
+    """What a command is of, and how its target is named."""
+
+    WORKER = "worker"  # prover/ordinal/sub
+    JOB = "job"  # its UUID
+    KEY = "key"  # prover:NAME
+    PROVER = "prover"  # its name
 
 
 class Action(StrEnum):
-    """Of a command. All but CANCEL, which is of a job, are of a worker."""
+    """Of a command."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -22,10 +31,32 @@ class Action(StrEnum):
     ENABLE = "enable"
     RESTART = "restart"
     CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
+    PRIORITY = "priority"  # arguments: priority, 1 low to 4 critical
+    DEADLINE = "deadline"  # arguments: deadline_us, microseconds since 1970, or null for none
+    RETRY = "retry"
+    PRELOAD = "preload"
+    EVICT = "evict"
+    PIN = "pin"
+    UNPIN = "unpin"
+    ACCEPT = "accept"
 
 
-WORKER_ACTIONS: tuple[Action, ...] = tuple(action for action in Action if action is not Action.CANCEL)
-#: action -> the wish that it asks for; a restart asks for none
+#: what may be asked of each
+ACTIONS: Mapping[Target, tuple[Action, ...]] = {
+    Target.WORKER: (
+        Action.PAUSE, Action.RESUME, Action.DRAIN, Action.DISABLE, Action.ENABLE, Action.RESTART,
+    ),
+    Target.JOB: (
+        Action.CANCEL, Action.HOLD, Action.RELEASE, Action.PRIORITY, Action.DEADLINE, Action.RETRY,
+    ),
+    Target.KEY: (Action.PRELOAD, Action.EVICT, Action.PIN, Action.UNPIN),
+    Target.PROVER: (Action.DRAIN, Action.ACCEPT),
+}  # fmt: skip
+WORKER_ACTIONS = ACTIONS[Target.WORKER]
+JOB_ACTIONS = ACTIONS[Target.JOB]
+#: action of a worker -> the wish that it asks for; a restart asks for none
 WISHES: Mapping[str, Admin] = {
     Action.PAUSE: Admin.PAUSED,
     Action.RESUME: Admin.ENABLED,
@@ -42,6 +73,16 @@ _FROM: Mapping[str, frozenset[Admin]] = {
     Action.ENABLE: frozenset({Admin.DISABLED}),
     Action.RESTART: frozenset(Admin),
 }
+_OPEN = frozenset(state for state in Job if state and state not in JOB_ENDS)
+#: a job that is being assembled is proved: to hold it would only withhold its proof
+_JOB_FROM: Mapping[str, frozenset[Job]] = {
+    Action.CANCEL: _OPEN,
+    Action.HOLD: frozenset({Job.QUEUED, Job.LOADING, Job.RUNNING}),
+    Action.RELEASE: frozenset({Job.HELD}),
+    Action.PRIORITY: _OPEN,
+    Action.DEADLINE: _OPEN,
+    Action.RETRY: frozenset({Job.FAILED, Job.CANCELLED}),
+}
 
 
 def offered(admin: str) -> tuple[Action, ...]:
@@ -56,3 +97,13 @@ def action_refusal(action: str, admin: str) -> str | None:
     if WISHES.get(action) == admin:
         return f"it is {admin} already"
     return f"it is {admin}; from there one can {' or '.join(offered(admin))} it"
+
+
+def job_actions(state: str) -> tuple[Action, ...]:
+    """What may be asked of a job in `state`."""
+    return tuple(action for action in JOB_ACTIONS if state in _JOB_FROM[action])
+
+
+def job_refusal(action: str, state: str) -> str | None:
+    """Why a job in `state` cannot be asked for a job's action; None when it can."""
+    return None if state in _JOB_FROM[action] else f"it is {state}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .enums import ATTEMPT_ENDS, JOB_ENDS, JOB_LEASED, Admin, Anomaly, Attempt, Entity, Job, Lifecycle
+from .enums import ATTEMPT_ENDS, JOB_ENDS, JOB_LEASED, JOB_NOTES, Admin, Anomaly, Attempt, Entity, Job, Lifecycle
 from .model import FleetState, View
 from .table import legal
 from .transition import JsonObject, Transition, attempt_id
@@ -179,6 +179,8 @@ def _is_alive(state: FleetState, session: str | None) -> bool:
 
 
 def _guard_job(state: FleetState, move: Move, old: View) -> Anomaly | None:
+    if move.new == old.state and move.reason not in JOB_NOTES:
+        return Anomaly.ILLEGAL_MOVE
     if old.state in JOB_LEASED and _is_foreign(move, old) and not _is_gone(state, old.session):
         return Anomaly.STALE_SESSION
     if move.new in (Job.ASSEMBLING, Job.DONE):

@@ -4,7 +4,8 @@ Applying a transition twice changes nothing, and the order between different thi
 by its own thing, and what belongs to a worker is derived from the attempts that it holds. Within a session a thing's
 transitions are ordered by `seq`. Between sessions (a job is queued by the site, loaded by a prover, queued again) they
 are ordered by (`at_us`, `session`), however they arrive; so whoever moves a thing must stamp it later than what it saw.
-An overtaken transition still leaves its time and, under what is known already, its details.
+An overtaken transition still leaves its time and, under what is known already, its details. A job that is noted (its
+priority changed, say) stays in its state since it entered it; the note has a time of its own.
 """
 
 from __future__ import annotations
@@ -59,12 +60,17 @@ def _is_older(old: View, t: Transition) -> bool:
         return False
     if old.session == t.session:
         return t.seq <= old.seq
-    return (t.at_us, t.session) < (old.since_us, old.session)
+    return (t.at_us, t.session) < (old.moved_us, old.session)
+
+
+def _entered(t: Transition) -> str:
+    """What the time of `t` is kept as."""
+    return NOTED if t.entity is Entity.JOB and t.old == t.new else t.new
 
 
 def _moved(old: View, t: Transition) -> View:
     return View(
-        state=t.new, times={**old.times, t.new: t.at_us}, detail={**old.detail, **t.detail}, reason=t.reason,
+        state=t.new, times={**old.times, _entered(t): t.at_us}, detail={**old.detail, **t.detail}, reason=t.reason,
         session=t.session, seq=t.seq,
         job=old.job if t.job is None else t.job,
         partition=old.partition if t.partition is None else t.partition,
@@ -75,8 +81,9 @@ def _moved(old: View, t: Transition) -> View:
 
 def _overtaken_by(old: View, t: Transition) -> View:
     """`old` with what an older transition still has to say."""
+    entered = _entered(t)
     return replace(
-        old, times={**old.times, t.new: max(t.at_us, old.times.get(t.new, 0))}, detail={**t.detail, **old.detail},
+        old, times={**old.times, entered: max(t.at_us, old.times.get(entered, 0))}, detail={**t.detail, **old.detail},
         job=t.job if old.job is None else old.job,
         partition=t.partition if old.partition is None else old.partition,
         attempt_no=t.attempt_no if old.attempt_no is None else old.attempt_no,
@@ -92,5 +99,6 @@ def _index(state: FleetState, key: str, view: View) -> None:
         state.held[view.worker] = others if view.state in ATTEMPT_ENDS else others | {key}
 
 
+NOTED = "noted"  # among a job's times: when it was noted last
 _NO_ENDS: frozenset[str] = frozenset()
 _ENDS: Mapping[Entity, frozenset[str]] = {Entity.ATTEMPT: ATTEMPT_ENDS, Entity.JOB: JOB_ENDS}

@@ -30,6 +30,11 @@ class View:
         """When the present state was entered."""
         return self.times.get(self.state, 0)
 
+    @property
+    def moved_us(self) -> int:
+        """When the last transition was, whether or not it led to another state."""
+        return max(self.times.values(), default=0)
+
 
 @dataclass(slots=True)
 class FleetState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .enums import ATTEMPT_ENDS, Admin, Attempt, Command, Entity, Holding, Job, Lifecycle
+from .enums import ATTEMPT_ENDS, JOB_ENDS, Admin, Attempt, Command, Entity, Holding, Job, Lifecycle
 
 Moves = Mapping[str, frozenset[str]]  # the words of the enums, which are strings
 
@@ -34,19 +34,22 @@ HOLDING: Moves = {
     Holding.EVICTED: frozenset({Holding.LOADING, Holding.COMPILING}),
 }
 
-JOB: Moves = {
+_JOB_MOVES: Moves = {
     _J.ABSENT: frozenset({_J.QUEUED, _J.HELD}),
     _J.QUEUED: frozenset({_J.HELD, _J.LOADING, _J.FAILED, _J.CANCELLED}),
     _J.HELD: frozenset({_J.QUEUED, _J.CANCELLED}),
-    _J.LOADING: frozenset({_J.RUNNING, _J.FAILED, _J.CANCELLED, _J.QUEUED}),
-    # back to queued: its session was lost, or gave it up while draining
-    _J.RUNNING: frozenset({_J.ASSEMBLING, _J.FAILED, _J.CANCELLED, _J.QUEUED}),
+    # held: somebody wished it; back to queued: its session was lost, or gave it up while draining
+    _J.LOADING: frozenset({_J.RUNNING, _J.FAILED, _J.CANCELLED, _J.QUEUED, _J.HELD}),
+    _J.RUNNING: frozenset({_J.ASSEMBLING, _J.FAILED, _J.CANCELLED, _J.QUEUED, _J.HELD}),
     _J.ASSEMBLING: frozenset({_J.VERIFYING, _J.FAILED, _J.CANCELLED, _J.QUEUED}),
     _J.VERIFYING: frozenset({_J.DONE, _J.FAILED, _J.CANCELLED, _J.QUEUED}),
     _J.DONE: frozenset(),
     _J.FAILED: frozenset(),
     _J.CANCELLED: frozenset(),
 }
+
+#: an open job may be noted: it stays in its state, and `JOB_NOTES` has the reasons
+JOB: Moves = {old: (new | {old} if old and old not in JOB_ENDS else new) for old, new in _JOB_MOVES.items()}
 
 _ATTEMPT_FORWARD: dict[str, frozenset[str]] = {
     _A.ABSENT: frozenset({_A.PENDING}),

@@ -52,6 +52,12 @@ export function get(state, entity, id) {
 /** When the present state was entered, in microseconds. */
 export const since = (view) => view.times[view.state] ?? 0;
 
+/** When the last transition was, whether or not it led to another state. */
+const lastMoved = (view) => Math.max(0, ...Object.values(view.times));
+
+/** What the time of a transition is kept as: a job that is noted stays in its state. */
+const entered = (t) => (t.entity === "job" && t.old === t.new ? "noted" : t.new);
+
 /** Bring `state` up to date with one transition, in place. */
 export function apply(state, t) {
   state.heads.set(t.session, Math.max(t.seq, state.heads.get(t.session) ?? 0));
@@ -90,20 +96,22 @@ export class Gap extends Error {
 function isOlder(old, t) {
   if (old.session === null) return false;
   if (old.session === t.session) return t.seq <= old.seq;
-  return t.at_us < since(old) || (t.at_us === since(old) && t.session < old.session);
+  const last = lastMoved(old);
+  return t.at_us < last || (t.at_us === last && t.session < old.session);
 }
 
 function moved(old, t) {
   return {
-    state: t.new, times: { ...old.times, [t.new]: t.at_us }, detail: { ...old.detail, ...t.detail }, reason: t.reason,
-    session: t.session, seq: t.seq, job: t.job ?? old.job, partition: t.partition ?? old.partition,
+    state: t.new, times: { ...old.times, [entered(t)]: t.at_us }, detail: { ...old.detail, ...t.detail },
+    reason: t.reason, session: t.session, seq: t.seq, job: t.job ?? old.job, partition: t.partition ?? old.partition,
     attempt_no: t.attempt_no ?? old.attempt_no, worker: t.worker ?? old.worker,
   };
 }
 
 function overtakenBy(old, t) {
+  const name = entered(t);
   return {
-    ...old, times: { ...old.times, [t.new]: Math.max(t.at_us, old.times[t.new] ?? 0) },
+    ...old, times: { ...old.times, [name]: Math.max(t.at_us, old.times[name] ?? 0) },
     detail: { ...t.detail, ...old.detail }, job: old.job ?? t.job, partition: old.partition ?? t.partition,
     attempt_no: old.attempt_no ?? t.attempt_no, worker: old.worker ?? t.worker,
   };

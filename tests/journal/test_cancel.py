@@ -39,12 +39,15 @@ def commands(connection: psycopg.Connection) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-def assert_cancelled_once(database: Database, losses: int = 0) -> None:
+ANSWERED = ("done", "cancelled once its prover held it no more", True, "olga")
+
+
+def assert_cancelled_once(database: Database, losses: int = 0, *more: tuple[object, ...]) -> None:
     assert assert_fold_equals_tables(database).ended == CANCELLED
     with database.connect(OWNER) as owner:
         row = owner.execute("SELECT state, detail->>'by', ended_at IS NOT NULL, losses, reason FROM job").fetchone()
         assert row == ("cancelled", "olga", True, losses, "cancelled")
-        assert commands(owner) == [("done", "cancelled once its prover held it no more", True, "olga")]
+        assert commands(owner) == [ANSWERED, *more]
         assert owner.execute("SELECT count(*) FROM anomaly").fetchone() == (0,)
 
 
@@ -162,7 +165,7 @@ def test_asked_again_of_a_job_that_was_given_back(database: Database, tmp_path: 
             assert web.execute(CANCEL, [job]).fetchone() == ("cancelled",)
             assert web.execute(CANCEL, [job]).fetchone() == ("ended",)
         prover.journal._heartbeat._process.send_signal(18)
-    assert_cancelled_once(database)
+    assert_cancelled_once(database, 0, ("done", "cancelled", True, "olga"))
 
 
 def cancelled(prover: Prover, job: str) -> None:

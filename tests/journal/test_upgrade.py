@@ -36,7 +36,7 @@ def earlier(template: Database) -> Iterator[Database]:
 
 
 #: makes mark_lost complain
-WAITING = """CREATE OR REPLACE FUNCTION settle_cancels() RETURNS integer LANGUAGE plpgsql AS
+WAITING = """CREATE OR REPLACE FUNCTION settle_job_commands() RETURNS integer LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'of an earlier version'; END $$"""
 
 

@@ -20,7 +20,7 @@ from prover.pipeline.holdings import Holdings
 from prover.pipeline.kinds import AnyKind, ProofRefused, Report
 from prover.pipeline.sources import ClaimedJob, EngineCommand, JobInfo
 from prover.pipeline.tracker import StatusTracker
-from prover.states import Entity, FleetState, Holding, Refused, Transition
+from prover.states import JOB_ACTIONS, Entity, FleetState, Holding, Refused, Target, Transition
 
 PATIENCE_S = 30.0  # after this a test has failed; nothing is timed
 
@@ -222,9 +222,12 @@ class Rig:
         """Make a step of the kind wait."""
         return self.kind.gate(step, job, partition)
 
-    def command(self, action: str, target: str, name: str | None = None) -> str | None:
+    def command(self, action: str, target: str, name: str | None = None, **arguments: object) -> str | None:
         """Execute a command; its outcome."""
-        command = EngineCommand(name or f"{action} {target} {len(self.log)}", action, target, by="olga")
+        kind = Target.JOB if action in JOB_ACTIONS else Target.WORKER
+        command = EngineCommand(
+            name or f"{action} {target} {len(self.log)}", action, target, by="olga", arguments=arguments, kind=kind
+        )
         self.engine.command(command)
         return self.view(Entity.COMMAND, command.id).detail.get("outcome")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from prover.pipeline.allocator import DeviceInfo, allocate
 from prover.pipeline.assembler import Assembler
@@ -72,28 +76,108 @@ def test_the_order_is_priority_deadline_submission_partition() -> None:
     assert sorted(wanted[::-1]) == wanted
 
 
-@given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 2), st.integers(0, 1))))
-def test_nothing_that_is_put_is_lost_and_equals_keep_their_order(places: list[tuple[int, int, int]]) -> None:
+def test_a_closed_queue_lets_everybody_go() -> None:
     queue: PriorityQueue[int] = PriorityQueue()
-    for item, (urgency, number, partition) in enumerate(places):
-        queue.put(Order(urgency, 0, number, partition, ""), item)
-    taken = [queue.get() for _ in places]
-    assert taken == [item for item, _ in sorted(enumerate(places), key=lambda pair: (pair[1], pair[0]))]
-    assert len(queue) == 0
-
-
-def test_items_can_be_dropped_and_a_closed_queue_lets_everybody_go() -> None:
-    queue: PriorityQueue[int] = PriorityQueue()
-    for item in range(5):
-        queue.put(Order(0, 0, item, 0, ""), item)
-    assert queue.drop(lambda item: item % 2 == 0) == [0, 2, 4]
-    assert queue.best() == Order(0, 0, 1, 0, "") and queue.get() == 1
+    queue.put(Order(0, 0, 3, 0, "job"), 3)
     waiter = threading.Thread(target=lambda: taken.append(queue.get(lambda: False)), daemon=True)
     taken: list[int | None] = []
     waiter.start()
     queue.close()
     waiter.join(PATIENCE_S)
-    assert taken == [None] and queue.drop(lambda item: True) == [3]
+    assert taken == [None] and queue.drop("job", lambda item: True) == [3]
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Against a list that is sorted anew at each look: nothing is lost, equals keep their order, whatever is done."""
+
+    jobs = st.sampled_from("abc")
+    urgencies = st.integers(-4, -1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: PriorityQueue[int] = PriorityQueue()
+        self.urgency = dict.fromkeys("abc", -2)
+        self.model: list[tuple[Order, int]] = []  # in the order in which they were put
+        self.items = itertools.count()
+
+    def place(self, job: str, partition: int = 0) -> Order:
+        return Order(self.urgency[job], 0, 7, partition, job)
+
+    @rule(job=jobs, partition=st.integers(0, 1))
+    def put(self, job: str, partition: int) -> None:
+        item = next(self.items)
+        self.queue.put(self.place(job, partition), item)
+        self.model.append((self.place(job, partition), item))
+
+    @rule()
+    def get(self) -> None:
+        if self.model:
+            best = min(self.model)
+            assert self.queue.best() == best[0] and self.queue.get() == best[1]
+            self.model.remove(best)
+
+    @rule(job=jobs, rest=st.integers(0, 2))
+    def drop(self, job: str, rest: int) -> None:
+        gone = [(order, item) for order, item in self.model if order.job == job and item % 3 >= rest]
+        assert sorted(self.queue.drop(job, lambda item: item % 3 >= rest)) == [item for _, item in gone]
+        self.model = [entry for entry in self.model if entry not in gone]
+
+    @rule(job=jobs, urgency=urgencies)
+    def reorder(self, job: str, urgency: int) -> None:
+        self.urgency[job] = urgency
+        partitions = {item: order.partition for order, item in self.model}
+        self.queue.reorder(job, lambda item: self.place(job, partitions[item]))
+        self.model = [
+            (self.place(job, order.partition) if order.job == job else order, item) for order, item in self.model
+        ]
+
+    @invariant()
+    def sizes_agree(self) -> None:
+        assert len(self.queue) == len(self.model)
+        assert self.queue.best() == min((order for order, _ in self.model), default=None)
+
+
+test_a_queue_is_a_list_that_is_sorted = QueueMachine.TestCase
+test_a_queue_is_a_list_that_is_sorted.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class Counted:
+    """A place that counts how often it is compared: the cost of a queue's operation, whatever the machine."""
+
+    compared = 0
+
+    def __init__(self, number: int, job: str) -> None:
+        self.number, self.job = number, job
+
+    def __lt__(self, other: Counted) -> bool:
+        Counted.compared += 1
+        return self.number < other.number
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return isinstance(other, Counted) and self.number == other.number
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_what_is_done_to_one_job_costs_little_among_ten_thousand() -> None:
+    queue: PriorityQueue[int] = PriorityQueue()
+    places = random.Random(1).sample(range(20_000), 10_000)
+    for number in places:
+        queue.put(Counted(number, f"job-{number}"), number)  # type: ignore[arg-type]
+
+    def cost(what: Callable[[], object]) -> int:
+        before = Counted.compared
+        what()
+        return Counted.compared - before
+
+    some = places[100:600]
+    for number in some[:200]:
+        assert cost(lambda: queue.reorder(f"job-{number}", lambda item: Counted(-item, f"job-{item}"))) < 100  # type: ignore[arg-type,return-value]  # noqa: B023
+    for number in some[200:]:
+        assert cost(lambda: queue.drop(f"job-{number}", lambda item: True)) == 0  # noqa: B023
+    # what left the middle is passed once: on the average a few comparisons each
+    assert cost(lambda: [queue.get() for _ in range(1000)]) < 1000 * 100
 
 
 def test_slots_are_bounded_and_given_back() -> None:

@@ -50,7 +50,7 @@ def test_it_writes_a_command_an_event_and_the_audit(login: Login, people) -> Non
     assert (made.requested_by, made.requested_by_name) == (people["olga"], "olga")
     event = Transition.objects.get(entity="command", entity_id=str(made.id))
     assert event.new == "pending"
-    assert event.detail == {"action": "drain", "target": one.id, "by": "olga"}
+    assert event.detail == {"action": "drain", "target": one.id, "by": "olga", "kind": "worker"}
     entry = LogEntry.objects.get()
     assert (entry.user, entry.object_id, entry.change_message) == (people["olga"], one.id, "asked to drain")
     one.refresh_from_db()

@@ -97,7 +97,7 @@ DECLARE
     v_id uuid;
     v_count integer := 0;
 BEGIN
-    PERFORM settle_cancels();
+    PERFORM settle_job_commands();
     SELECT * INTO v_site FROM session WHERE id = site_session();
     IF NOT FOUND OR v_site.heartbeat_at IS NULL OR v_now - v_site.heartbeat_at > lease_length() / 2 THEN
         PERFORM begin_watch(v_now);
