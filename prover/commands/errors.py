@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import prover
 from prover.errors import CuzkError, InvalidInput
+from prover.pipeline.retry import words
 
 from .arguments import Parsers
 from .exits import Exit
@@ -17,10 +18,11 @@ HEADING = """\
 # Errors
 
 Every error has a code that is the same in the log, in the database, on the page and on the command line. Codes never
-change their meaning. An attempt that ended with an error marked "again" is made again by itself.
+change their meaning. The last column says whether an attempt that ended with an error is made again by itself, how soon
+and where: at most twice a partition (`failures.max_retries`), the pause twice as long each time; what it is empty for, never.
 Written by `cuzk errors --markdown`.
 
-| code | meaning | |
+| code | meaning | made again |
 |---|---|---|
 """
 
@@ -75,7 +77,7 @@ def meaning(error: type[CuzkError]) -> str:
 def markdown() -> str:
     """docs/errors.md."""
     rows = (
-        f"| `{code}` | {meaning(error)} | {'again' if error.retryable else ''} |" for code, error in catalogue().items()
+        f"| `{code}` | {meaning(error)} | {words(error)} |" for code, error in catalogue().items()
     )
     return HEADING + "\n".join(rows) + "\n"
 

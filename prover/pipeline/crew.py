@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 
 from .allocator import WorkerSlot
 from .tracker import StatusTracker
@@ -18,11 +19,14 @@ class Crew:
         self._waiting: dict[str, WorkerSlot] = {}
         self._working: dict[str, WorkerSlot] = {}
 
-    def may_take(self, worker: WorkerSlot) -> bool:
-        """Whether `worker`, which waits, shall take the next task now; then it counts as working until `done`."""
+    def may_take(self, worker: WorkerSlot, suits: Callable[[str], bool] = lambda other: True) -> bool:
+        """Whether `worker`, which waits, shall take the next task now; then it counts as working until `done`.
+
+        `suits` says who else may take that task.
+        """
         with self._lock:
             self._waiting[worker.id] = worker
-            if not self._tracker.may_claim(worker.id) or self._another_is_freer(worker):
+            if not self._tracker.may_claim(worker.id) or self._another_is_freer(worker, suits):
                 return False
             self._working[worker.id] = self._waiting.pop(worker.id)
             return True
@@ -37,9 +41,10 @@ class Crew:
         with self._lock:
             self._waiting.pop(worker.id, None)
 
-    def _another_is_freer(self, worker: WorkerSlot) -> bool:
+    def _another_is_freer(self, worker: WorkerSlot, suits: Callable[[str], bool]) -> bool:
         load = Counter(busy.device.id for busy in self._working.values())
         mine = load[worker.device.id]
         return any(
-            load[other.device.id] < mine and self._tracker.may_claim(other.id) for other in self._waiting.values()
+            load[other.device.id] < mine and self._tracker.may_claim(other.id) and suits(other.id)
+            for other in self._waiting.values()
         )

@@ -9,7 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+import jax
+import numpy as np
 
 from ..algebra.mesh import DeviceMesh
 from ..errors import CuzkError
@@ -98,6 +102,8 @@ class Device:
     handle: Any
     lock: DeviceLock = field(init=False)
     observer: Observer | None = None
+    probe: Callable[[], object] | None = None  # computes a little there; raises when the device does not
+    lost: CuzkError | None = None  # why it is not there; kept over sessions
 
     def __post_init__(self) -> None:
         self.lock = DeviceLock(self.info.id, self.observer)
@@ -144,11 +150,18 @@ def discover(
 def _device(prover: str, ordinal: int, group: Sequence[Any], observer: Observer | None) -> Device:
     first = group[0]
     if len(group) == 1:
-        return Device(DeviceInfo(prover, ordinal, first.device_kind, first.platform, _memory(first)), first, observer)
+        info = DeviceInfo(prover, ordinal, first.device_kind, first.platform, _memory(first))
+        return Device(info, first, observer, partial(_compute_a_little, group))
     smallest = min((size for size in map(_memory, group) if size is not None), default=None)
     memory = smallest * len(group) if smallest is not None else None  # what they hold, each holds whole
     info = DeviceInfo(prover, ordinal, f"{first.device_kind} ({len(group)} as one)", first.platform, memory)
-    return Device(info, DeviceMesh.of(group), observer)
+    return Device(info, DeviceMesh.of(group), observer, partial(_compute_a_little, group))
+
+
+def _compute_a_little(devices: Sequence[Any]) -> None:
+    """On each of them. Raises JaxRuntimeError."""
+    for device in devices:
+        (jax.device_put(np.ones(1, np.float32), device) + 1).block_until_ready()
 
 
 def _memory(device: Any) -> int | None:

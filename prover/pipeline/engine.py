@@ -10,8 +10,9 @@ from functools import partial
 import structlog
 
 from ..errors import CuzkError
-from ..states import Admin, FleetState, JsonObject, Target
+from ..states import Admin, Entity, FleetState, JsonObject, Lifecycle, Target
 from .allocator import WorkerSlot, allocate
+from .availability import PROBE_EVERY_S, Availability
 from .commands import Commands
 from .crew import Crew
 from .devices import Device
@@ -22,11 +23,13 @@ from .jobs import JobBook
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
 from .pool import Pool
+from .quarantine import QUARANTINE_AFTER, Quarantine
 from .queues import Slots
+from .retry import MAX_RETRIES, RetryPolicy
 from .sources import EngineCommand, JobSource, ResultStore
 from .supervision import SupervisedThread
 from .synthesis import SynthesisPool
-from .tracker import StatusTracker
+from .tracker import StatusTracker, takes_work
 from .worker_commands import WorkerCommands
 from .workers import PipelineWorker, Worker
 
@@ -34,6 +37,7 @@ log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0  # for jobs, when nobody says that there are some; the engine's tick too
 CLAIM_LIMIT_S = 10.0  # a claim's one round trip to the database ends sooner, one way or the other
+NONE_LEFT = "no_worker_left"  # why jobs go back to the queue: all devices are lost, or all workers quarantined
 LOADERS = 4  # jobs that are parsed and checked at a time: one that is large, or whose key is being made, delays none
 
 
@@ -45,6 +49,10 @@ class EngineOptions:
     split: bool = True  # False: workers compute their own tails
     workers_per_device: int = 2  # 1 in the monolithic loop
     synthesis_threads: int = 1
+    max_retries: int = MAX_RETRIES
+    backoff_s: float = 1.0  # 0: what is made again is made at once
+    quarantine_after: int = QUARANTINE_AFTER
+    probe_every_s: float = PROBE_EVERY_S
 
     @property
     def per_device(self) -> int:
@@ -80,8 +88,13 @@ class Engine:
         self._loaders = Pool(LOADERS, "loader")
         self._holdings = holdings or Holdings()
         self.book = JobBook(
-            tracker, kinds, results, self._places, self._holdings, self.wake, self._loaders.submit
+            tracker, kinds, results, self._places, self._holdings, self.wake, self._loaders.submit,
+            RetryPolicy(self.options.max_retries, self.options.backoff_s),
+            Quarantine(tracker, self.options.quarantine_after),
         )  # fmt: skip
+        self._availability = Availability(
+            tracker, self._devices, self._worker_slots, self._recheck, every_s=self.options.probe_every_s
+        )
         self._crew = Crew(tracker)
         self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
         self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
@@ -96,9 +109,10 @@ class Engine:
     def _worker(self, slot: WorkerSlot) -> Worker:
         device = self._devices[slot.device.id]
         if not self.options.pipeline:
-            return MonolithicWorker(slot, device, self.book)
+            return MonolithicWorker(slot, device, self.book, self._availability)
         return PipelineWorker(
-            slot, device, self.book, self._places, self._crew, self._finalizers, split=self.options.split
+            slot, device, self.book, self._availability, self._places, self._crew, self._finalizers,
+            split=self.options.split,
         )  # fmt: skip
 
     def _executors(self) -> Commands:
@@ -114,6 +128,7 @@ class Engine:
         for worker, wish in (wishes or {}).items():
             self.tracker.recall_admin(worker, wish.admin, wish.at_us)
         self.tracker.register_workers([device.info for device in self._devices.values()], self._worker_slots)
+        self._availability.begin()
         self._holdings.use(self.tracker)
         for each in self._workers:
             each.supervised.start()
@@ -155,6 +170,7 @@ class Engine:
         self._claims.stop()
         self.wake()
         self._synthesis.stop()
+        self.book.later.close()
         self.book.ready.close()
         for worker in self._workers:
             worker.close()
@@ -206,6 +222,7 @@ class Engine:
             self._woken.clear()
             self._on_tick()
             self.book.look_for_keys()
+            self._look_at_devices()
             with self._claiming:
                 if self._accepting:
                     self._claim()
@@ -228,11 +245,24 @@ class Engine:
                 self._loaders.submit(partial(self.book.load, run))
         self.tracker.set_queue_depth(self._source.depth())
 
+    def _look_at_devices(self) -> None:
+        """What is lost is probed; with no worker left, what waits goes back to the queue, for others or for later."""
+        self._availability.look()
+        if self._worker_slots and self.tracker.read(self._none_left):
+            self.book.release_waiting(NONE_LEFT)
+
+    def _none_left(self, state: FleetState) -> bool:
+        """Whether every worker is quarantined, or its device lost; what people paused, they take up again."""
+        return all(
+            state.admin(worker.id) == Admin.QUARANTINED
+            or state.get(Entity.DEVICE, worker.device.id).state == Lifecycle.LOST
+            for worker in self._worker_slots
+        )
+
     def _able(self, state: FleetState) -> int:
         """How many workers take work, now or once they are done with what they do."""
-        return sum(state.admin(worker.id) == Admin.ENABLED for worker in self._worker_slots)
+        return sum(takes_work(state, worker.id) for worker in self._worker_slots)
 
     def _recheck(self) -> None:
-        self.book.ready.recheck()
-        self.book.pending.recheck()
+        self.book.recheck()
         self.wake()

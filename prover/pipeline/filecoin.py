@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import jax
-
 from ..circuits.provable import refuse_unprovable
 from ..circuits.synthesis import Assignment, Circuit
 from ..filecoin.errors import InvalidRequest
@@ -24,9 +22,9 @@ from ..groth16.store import KeyStore
 from ..groth16.tables import TableStore
 from ..groth16.verifier import PreparedKey
 from ..states import Holding
-from .device_memory import halvings_seen
+from .device_faults import DeviceLost, device_phase
 from .devices import Device
-from .kinds import DeviceFailed, KeyAwaited, ProofRefused, Report, phase
+from .kinds import KeyAwaited, ProofRefused, Report, phase
 from .local_keys import make_local_key
 from .single_flight import SingleFlight
 from .tables import make_later
@@ -91,18 +89,21 @@ class FilecoinKind:
         return self._circuit(work.shape, report).synthesize(work.instance, self._settings.synthesis_threads)
 
     def prepare(self, work: Partition, device: Device, report: Report) -> None:
-        """Load the key and compile what a proof needs, once a device."""
+        """Load the key and compile what a proof needs, once a device. Raises DeviceFailed."""
         self._reports[device.info.id] = report
-        self._key(work.shape, device, report)
+        with device_phase(device):
+            self._key(work.shape, device, report)
 
     def start(self, work: Partition, synthesized: Assignment, device: Device) -> Pending:
         """The device phase, with fresh r and s. Raises DeviceFailed."""
-        key = self._proving.get((work.shape.key_name, device.info.id), _never)
+        place = (work.shape.key_name, device.info.id)
+        key = self._proving.get(place, _never)
         try:
-            with halvings_seen(device, self._reports.get(device.info.id)):
+            with device_phase(device, self._reports.get(device.info.id)):
                 return start(key, synthesized)
-        except jax.errors.JaxRuntimeError as error:
-            raise DeviceFailed(f"device {device.ordinal}: {error}") from error
+        except DeviceLost:
+            self._proving.forget(place)  # what it held there is gone too
+            raise
 
     def finish(self, pending: Pending) -> bytes:
         """The tail on the CPU: 192 bytes."""

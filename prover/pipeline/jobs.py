@@ -15,15 +15,19 @@ from ..states import Attempt, Holding, JsonObject
 from .assembler import Assembler
 from .attempts import AttemptKey, Order, order
 from .kinds import AnyKind, KeyAwaited, Report
+from .later import Later
+from .quarantine import Quarantine
 from .queues import PriorityQueue, Slots
+from .retry import MAX_RETRIES, Made, RetryPolicy, rule_of, suits
 from .sources import ClaimedJob, JobInfo, ResultStore
 from .tracker import StatusTracker
 
 log = structlog.get_logger(__name__)
 
-MAX_RETRIES = 2  # automatic ones: of a partition in a session, and of a job whose session was lost
 #: why an attempt is skipped when the proof of its partition came from an earlier one
 RESULT_ARRIVED = "result_arrived"
+#: attempts at one partition in all sessions: more, and the job is taken to be at fault, whatever each ended with
+MAX_ATTEMPTS = 12
 #: jobs that may wait for a key that is being made without standing before new ones
 MAX_AWAITING = 16
 
@@ -48,7 +52,8 @@ class JobRun:
     loaded: bool = False
     started: bool = False  # somebody works, or has worked, on a partition
     ended: bool = False  # decided here: done, failed, cancelled or given up
-    failures: dict[int, int] = field(default_factory=dict)  # partition -> retries made
+    made: dict[int, Made] = field(default_factory=dict)  # partition -> what was made again
+    failed_on: dict[int, frozenset[str]] = field(default_factory=dict)  # partition -> workers that it shall avoid
     current: dict[int, AttemptKey] = field(default_factory=dict)  # partition -> its newest attempt
     early: dict[int, bytes] = field(default_factory=dict)  # partition -> its proof that came while the job was loaded
 
@@ -64,6 +69,7 @@ class Task:
 
     run: JobRun
     key: AttemptKey
+    avoid: frozenset[str] = frozenset()  # workers on which it failed, as long as others take work
     synthesized: Any = None
     pending: Any = None  # what the device left for the tail
 
@@ -90,6 +96,7 @@ class JobBook:
         self, tracker: StatusTracker, kinds: Mapping[str, AnyKind], results: ResultStore, slots: Slots,
         report: Report, changed: Callable[[], None] = lambda: None,
         defer: Callable[[Callable[[], None]], object] = lambda call: call(),
+        policy: RetryPolicy | None = None, quarantine: Quarantine | None = None,
     ) -> None:  # fmt: skip
         self.tracker = tracker
         self.report = report  # of keys and programs that kinds load and compile
@@ -100,6 +107,9 @@ class JobBook:
         self._slots = slots
         self._changed = changed
         self._defer = defer  # runs a call that may take long elsewhere
+        self._policy = policy or RetryPolicy()
+        self.quarantine = quarantine or Quarantine(tracker)
+        self.later = Later()
         self._runs: dict[str, JobRun] = {}
         self._ended = threading.Condition()
         self._shown: set[str] = set()  # keys that are said to be awaited
@@ -118,8 +128,9 @@ class JobBook:
                 info.id, UnsupportedProof(f"no such kind of proof here: {info.kind!r}", field="kind")
             )
             return None
-        if claimed.losses > MAX_RETRIES:
-            self.tracker.job_completed(info.id, RetriesExhausted(f"its prover was lost {claimed.losses} times"))
+        exhausted = _exhausted(claimed)
+        if exhausted is not None:
+            self.tracker.job_completed(info.id, RetriesExhausted(exhausted))
             return None
         run = JobRun(claimed, kind, Assembler(info.partitions), partial(kind.load, claimed.request))
         with self._ended:
@@ -196,12 +207,21 @@ class JobBook:
         if key is not None:
             self.tracker.partition_skipped(key, RESULT_ARRIVED)
 
-    def _queue(self, run: JobRun, partition: int) -> None:
-        key = self.tracker.new_attempt(run.info.id, partition)
+    def _queue(self, run: JobRun, partition: int, pause_s: float = 0.0, after: str | None = None) -> None:
+        """Make an attempt, and have it taken in `pause_s` seconds; `after` is the code of what failed before it."""
+        detail = {}
+        if after is not None:
+            detail = {"after": after, "retry_at_us": self.tracker.clock.read_us() + int(pause_s * 1e6)}
+        key = self.tracker.new_attempt(run.info.id, partition, detail)
         if key is not None:
             run.current[partition] = key
-            task = Task(run, key)
-            self.pending.put(task.order, task)
+            task = Task(run, key, run.failed_on.get(partition, frozenset()))
+            self.later.call(pause_s, partial(self._put, task))
+
+    def _put(self, task: Task) -> None:
+        with task.run.lock:  # it may have ended while it waited
+            if not task.run.ended and self.tracker.is_open(task.key):
+                self.pending.put(task.order, task)
 
     # -- results ----------------------------------------------------------------------------------------------------
 
@@ -216,6 +236,7 @@ class JobBook:
                     self._results.put_proof(run.info.id, partition, task.key.number, proof)
                 self.tracker.partition_gpu_end(task.key)
                 run.assembler.insert(partition, proof)
+        self.quarantine.proved(self.tracker.worker_of(task.key))
         self._deliver_if_complete(run)
 
     def failed(self, task: Task, error: BaseException) -> None:
@@ -228,18 +249,37 @@ class JobBook:
                 self.tracker.partition_skipped(task.key, RESULT_ARRIVED)
             else:
                 self.tracker.partition_failed(task.key, error)
+                self._blame(task, error)
                 if not run.ended and not self._retry(run, partition, error):
                     self._fail(run, error)
         if not run.ended:  # the caller may hold a device
             self._defer(lambda: self._deliver_if_complete(run))
 
+    def _blame(self, task: Task, error: BaseException) -> None:
+        """What failed on a worker counts against it; and may be to be made again on another."""
+        worker, rule, partition = self.tracker.worker_of(task.key), rule_of(error), task.key.partition
+        if worker is not None and rule is not None and rule.elsewhere:
+            task.run.failed_on[partition] = task.run.failed_on.get(partition, frozenset()) | {worker}
+        if self.quarantine.failed(worker, task.run.info.id, error):
+            self._defer(self.recheck)  # those that it kept from a task may take it now
+
     def _retry(self, run: JobRun, partition: int, error: BaseException) -> bool:
-        made = run.failures.get(partition, 0)
-        if not getattr(error, "retryable", False) or made >= MAX_RETRIES:
+        made, rule = run.made.get(partition, Made()), rule_of(error)
+        pause_s = self._policy.pause_s(error, made)
+        if pause_s is None or rule is None:
             return False
-        run.failures[partition] = made + 1
-        self._queue(run, partition)
+        run.made[partition] = made.and_again(rule)
+        self._queue(run, partition, pause_s, getattr(error, "code", None))
         return True
+
+    def suits(self, task: Task, worker: str) -> bool:
+        """Whether no worker that takes work shall rather have the task than `worker`."""
+        return not task.avoid or suits(worker, task.avoid, self.tracker.able())
+
+    def recheck(self) -> None:
+        """Who takes work has changed: all that wait for some ask again."""
+        self.ready.recheck()
+        self.pending.recheck()
 
     def result_arrived(self, job: str, partition: int, proof: bytes) -> None:
         """A proof of a partition came from elsewhere: verify it, then skip the attempt that is open."""
@@ -313,6 +353,16 @@ class JobBook:
         for run in list(self._runs.values()):
             with run.lock:
                 if run.ended or (run.started and not started):
+                    continue
+                run.ended = True
+                self.tracker.job_released(run.info.id, reason)
+            self._close(run)
+
+    def release_waiting(self, reason: str) -> None:
+        """Give back the jobs that nothing is being done for: nobody here can work on them."""
+        for run in list(self._runs.values()):
+            with run.lock:
+                if run.ended or self.tracker.in_hand(run.info.id):
                     continue
                 run.ended = True
                 self.tracker.job_released(run.info.id, reason)
@@ -402,3 +452,11 @@ class JobBook:
         """Wait until no job is here; whether that came to be."""
         with self._ended:
             return self._ended.wait_for(lambda: not self._runs, timeout)
+
+
+def _exhausted(claimed: ClaimedJob) -> str | None:
+    """Why a job is not tried any more; None when it is."""
+    if claimed.losses > MAX_RETRIES:
+        return f"its prover was lost {claimed.losses} times"
+    tried = max((attempt.number for attempt in claimed.attempts.values()), default=0)
+    return f"a partition was tried {tried} times" if tried >= MAX_ATTEMPTS else None

@@ -15,8 +15,8 @@ class MonolithicWorker(Worker):
     def take(self) -> Task | None:
         """The most urgent pending task."""
         return self.book.pending.get(
-            lambda: self.tracker.may_claim(self.slot.id), lambda: self.supervised.renewing
-        )  # fmt: skip
+            lambda task: self.tracker.may_claim(self.slot.id), lambda: self.supervised.renewing, self.suits
+        )
 
     def prove(self, task: Task) -> bool:
         """Synthesis, device and tail."""

@@ -52,15 +52,18 @@ class PriorityQueue(Generic[T]):
             self._push(_Entry(order, next(self._tickets), item))
             self._changed.notify_all()
 
-    def get(self, may_take: Callable[[], bool] = lambda: True, leave: Callable[[], bool] = lambda: False) -> T | None:
-        """The most urgent item, waiting for one (and for `may_take`) as long as it takes.
+    def get(
+        self, may_take: Callable[[T], bool] = lambda item: True, leave: Callable[[], bool] = lambda: False,
+        suits: Callable[[T], bool] = lambda item: True,
+    ) -> T | None:  # fmt: skip
+        """The most urgent item that `suits`, waiting for one (and for `may_take`) as long as it takes.
 
-        None once the queue is closed, or once `leave` says so; `recheck` has both asked again.
+        None once the queue is closed, or once `leave` says so; `recheck` has all of them asked again.
         """
         with self._changed:
             while not self._closed and not leave():
-                if self._size and may_take():
-                    entry = self._first()
+                entry = self._best(suits)
+                if entry is not None and may_take(entry.item):
                     self._remove(entry)
                     return entry.item
                 self._changed.wait()
@@ -111,6 +114,11 @@ class PriorityQueue(Generic[T]):
         while not self._heap[0].stays:
             heapq.heappop(self._heap)
         return self._heap[0]
+
+    def _best(self, suits: Callable[[T], bool]) -> _Entry[T] | None:
+        if not self._size or suits(self._first().item):
+            return self._first() if self._size else None
+        return min((entry for entry in self._heap if entry.stays and suits(entry.item)), default=None)
 
     def _remove(self, entry: _Entry[T]) -> None:
         entry.stays = False

@@ -29,6 +29,11 @@ class SingleFlight(Generic[K, V]):
             self._make(key, future, make)
         return future.result()
 
+    def forget(self, key: K) -> None:
+        """Have it made again when it is next asked for."""
+        with self._lock:
+            self._made.pop(key, None)
+
     def _make(self, key: K, future: Future[V], make: Callable[[], V]) -> None:
         try:
             future.set_result(make())

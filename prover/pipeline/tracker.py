@@ -54,6 +54,12 @@ _GIVEN_UP = frozenset({Attempt.CANCELLED, Attempt.SKIPPED, Attempt.LOST})  # by 
 _AFTER_DEVICE = frozenset({Attempt.FINALIZING, Attempt.FINISHING})
 
 
+def takes_work(state: FleetState, worker: str) -> bool:
+    """Whether the worker takes work, now or once it is done with what it does; a thread that died is coming back."""
+    device = state.get(Entity.DEVICE, worker.rpartition("/")[0]).state
+    return device != Lifecycle.LOST and state.admin(worker) == Admin.ENABLED
+
+
 class StatusTracker:
     """State of one session of one prover: devices, workers, jobs, attempts. Thread-safe; every call returns at once.
 
@@ -120,21 +126,48 @@ class StatusTracker:
             return self._ask(online)
 
     def worker_lost(self, worker: str, error: BaseException) -> bool:
-        """The worker's thread died."""
+        """The worker's thread died. False, and no move, when it was lost already, with its device."""
         code, text = describe(error)
-        return self._move(Entity.WORKER, worker, Lifecycle.LOST, worker=worker, reason=code, detail={"error": text})
+        with self._timed():
+            lost = Move(
+                self.session, Entity.WORKER, worker, Lifecycle.LOST, worker=worker, reason=code, detail={"error": text}
+            )  # fmt: skip
+            return self._state.get(Entity.WORKER, worker).state != Lifecycle.LOST and self._ask(lost)
 
     def worker_stopped(self, worker: str, reason: str) -> bool:
-        """The worker's loop ended in order."""
-        return self._move(Entity.WORKER, worker, Lifecycle.STOPPED, worker=worker, reason=reason)
+        """The worker's loop ended in order. False, and no move, when it is lost with its device."""
+        return self._stop(Move(self.session, Entity.WORKER, worker, Lifecycle.STOPPED, worker=worker, reason=reason))
 
     def device_stopped(self, device: str, reason: str) -> bool:
-        """The engine gave the device up."""
-        return self._move(Entity.DEVICE, device, Lifecycle.STOPPED, reason=reason)
+        """The engine gave the device up. False, and no move, when it is lost."""
+        return self._stop(Move(self.session, Entity.DEVICE, device, Lifecycle.STOPPED, reason=reason))
 
-    def set_admin(self, worker: str, admin: Admin, *, by: str, reason: str | None = None) -> bool:
+    def device_lost(self, device: str, workers: Sequence[str], error: BaseException) -> None:
+        """The device is gone, and its workers with it; what they still do runs out."""
+        code, text = describe(error)
+        with self._timed():
+            said: dict[str, Any] = {"reason": code, "detail": {"error": text}}
+            self._ask(Move(self.session, Entity.DEVICE, device, Lifecycle.LOST, **said))
+            for worker in workers:
+                if self._state.get(Entity.WORKER, worker).state != Lifecycle.LOST:
+                    self._ask(Move(self.session, Entity.WORKER, worker, Lifecycle.LOST, worker=worker, **said))
+
+    def device_found(self, device: str, workers: Sequence[str]) -> bool:
+        """The device is back, and so are its workers. False, and no move, while one of them has something in hand."""
+        with self._timed():
+            if self._frozen or any(self._state.front(worker) is not None for worker in workers):
+                return False
+            self._ask(Move(self.session, Entity.DEVICE, device, Lifecycle.ONLINE))
+            for worker in workers:
+                self._ask(Move(self.session, Entity.WORKER, worker, Lifecycle.ONLINE, worker=worker))
+            return True
+
+    def set_admin(
+        self, worker: str, admin: Admin, *, by: str, reason: str | None = None, detail: JsonObject | None = None
+    ) -> bool:
         """What people want of a worker, or the system when it quarantines one."""
-        return self._move(Entity.ADMIN, worker, admin, worker=worker, reason=reason, detail={"by": by})
+        said = {**(detail or {}), "by": by}
+        return self._move(Entity.ADMIN, worker, admin, worker=worker, reason=reason, detail=said)
 
     def recall_admin(self, worker: str, admin: Admin, at_us: int) -> None:
         """Start from a wish of earlier sessions, which belongs to the stable identity; it is no move."""
@@ -222,11 +255,14 @@ class StatusTracker:
 
     # -- attempts ---------------------------------------------------------------------------------------------------
 
-    def new_attempt(self, job: str, partition: int = 0) -> AttemptKey | None:
-        """A new attempt at a partition, pending; None when that is refused (the job ended, or one is open)."""
+    def new_attempt(self, job: str, partition: int = 0, detail: JsonObject | None = None) -> AttemptKey | None:
+        """A new attempt at a partition, pending; None when that is refused (the job ended, or one is open).
+
+        Of one that waits before it is made, `detail` has `retry_at_us`, and in `after` the code of what failed.
+        """
         with self._timed():
             key = AttemptKey(job, partition, self._state.latest.get(f"{job}:{partition}", 0) + 1)
-            if not self._attempt(key, Attempt.PENDING):
+            if not self._attempt(key, Attempt.PENDING, detail=detail or {}):
                 return None
             self._attempts.setdefault(job, []).append(key)
             return key
@@ -294,6 +330,21 @@ class StatusTracker:
         with self._timed():
             view = self._view(key)
             return view.state in _SWEPT and view.worker is None and self._attempt(key, Attempt.SKIPPED, reason=reason)
+
+    def worker_of(self, key: AttemptKey) -> str | None:
+        """Who claimed the attempt."""
+        with self._lock:
+            return self._view(key).worker
+
+    def in_hand(self, job: str) -> bool:
+        """Whether a worker, or the tail that it handed off, is busy with one of the job's attempts."""
+        with self._lock:
+            views = [self._view(key) for key in self._attempts.get(job, ())]
+            return any(view.worker is not None and view.state not in ATTEMPT_ENDS for view in views)
+
+    def able(self) -> list[str]:
+        """The workers that take work, now or once they are done with what they do."""
+        return self.read(lambda state: [worker for worker in state.views[Entity.WORKER] if takes_work(state, worker)])
 
     def may_claim(self, worker: str) -> bool:
         """Whether the worker may claim something now; asking is no anomaly."""
@@ -363,6 +414,10 @@ class StatusTracker:
         for sink in self._sinks:
             sink(made)
         return isinstance(made, Transition)
+
+    def _stop(self, move: Move) -> bool:
+        with self._timed():
+            return self._state.get(move.entity, move.entity_id).state != Lifecycle.LOST and self._ask(move)
 
     def _attempt(self, key: AttemptKey, new: Attempt, **more: Any) -> bool:
         return self._ask(Move(

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import structlog
 
-from ..states import Admin
 from .allocator import WorkerSlot
+from .availability import Availability
 from .crew import Crew
 from .devices import Device, Observation
 from .finalizer import TAILS_PER_WORKER, FinalizerPool, finish
@@ -18,21 +18,21 @@ from .supervision import SupervisedThread, ThreadDied
 
 log = structlog.get_logger(__name__)
 
-QUARANTINE_AFTER = 3  # deaths in a row: then a person must release the worker
-
 
 class Worker:
     """A supervised thread that takes attempts, one at a time, to its device. Admin wishes act between attempts only."""
 
     loop_name: ClassVar[str]
 
-    def __init__(self, slot: WorkerSlot, device: Device, book: JobBook) -> None:
+    def __init__(self, slot: WorkerSlot, device: Device, book: JobBook, availability: Availability) -> None:
         self.slot = slot
         self.device = device
         self.book = book
+        self._availability = availability
         self.tracker = book.tracker
         self.supervised = SupervisedThread(f"W{slot.number}", self._loop, self._died)
         self._front: Task | None = None
+        self._blamed = False  # its present death was counted with the attempt that it ended
         self._log = log.bind(worker_id=slot.number, gpu=device.ordinal, sub_id=slot.sub_id)
 
     def take(self) -> Task | None:
@@ -42,6 +42,10 @@ class Worker:
     def prove(self, task: Task) -> bool:
         """Everything that this worker does for a task; whether it got something done."""
         raise NotImplementedError
+
+    def suits(self, task: Task) -> bool:
+        """Whether the task shall not rather go to another worker."""
+        return self.book.suits(task, self.slot.id)
 
     def free(self) -> None:
         """Called when its front has ended, however it did."""
@@ -53,11 +57,10 @@ class Worker:
     def restart(self) -> None:
         """Leave the thread for a new one, at once or when what it does is finished; its tails run on."""
         self.supervised.renew()
-        self.book.ready.recheck()
-        self.book.pending.recheck()
+        self.book.recheck()
 
     def _loop(self, epoch: int) -> None:
-        if not self.tracker.worker_renewed(self.slot.id, epoch):
+        if self.device.lost is None and not self.tracker.worker_renewed(self.slot.id, epoch):
             self.tracker.worker_online(self.slot.id, epoch)
         self._log.info(f"{self.loop_name} GPU worker started", epoch=epoch)
         while (task := self.take()) is not None:
@@ -72,13 +75,14 @@ class Worker:
             self._front = None
 
     def _died(self, error: BaseException) -> None:
-        """Say so; the attempt fails, the worker comes back with a new epoch, or stays away after too many deaths."""
+        """Say so; the attempt fails, the worker comes back with a new epoch."""
         self.tracker.worker_lost(self.slot.id, error)
         task, self._front = self._front, None
         if task is not None:
             self.book.failed(task, ThreadDied.of(error))
-        if self.supervised.deaths >= QUARANTINE_AFTER:
-            self.tracker.set_admin(self.slot.id, Admin.QUARANTINED, by="system", reason=ThreadDied.code)
+        elif not self._blamed:
+            self.book.quarantine.failed(self.slot.id, "", ThreadDied.of(error))
+        self._blamed = False
 
     def compute(self, task: Task, *, split: bool) -> bool:
         """Key, device lock, device phase; whether the device's outputs are there. The task has ended otherwise."""
@@ -89,13 +93,15 @@ class Worker:
             with self.device.lock.hold(task.order, task.key.id):
                 return self._on_device(task, split=split)
         except Exception as error:
-            self.book.failed(task, error)
+            self._failed(task, error)
             return False
 
     def _on_device(self, task: Task, *, split: bool) -> bool:
         if task.result_arrived:
             self.tracker.partition_skipped(task.key, RESULT_ARRIVED)
             return False
+        if self.device.lost is not None:  # while this one waited for it
+            raise self.device.lost
         if not self.tracker.device_start(task.key):
             return False
         try:
@@ -103,12 +109,19 @@ class Worker:
         except BaseException as error:
             # ended before the lock is free, so that two are never seen on one device
             self._front = None
-            self.book.failed(task, error if isinstance(error, Exception) else ThreadDied.of(error))
             if isinstance(error, Exception):
+                self._failed(task, error)
                 return False
+            self._blamed = True
+            self.book.failed(task, ThreadDied.of(error))
             raise
         task.synthesized = None
         return self.tracker.handoff(task.key) if split else self.tracker.finishing(task.key)
+
+    def _failed(self, task: Task, error: Exception) -> None:
+        """The device may be gone: that is known before the task is taken again."""
+        self._availability.heard(self.device, error)
+        self.book.failed(task, error)
 
     def _observe(self, what: str, task: Task) -> None:
         if self.device.observer is not None:
@@ -121,10 +134,10 @@ class PipelineWorker(Worker):
     loop_name = "pipeline"
 
     def __init__(
-        self, slot: WorkerSlot, device: Device, book: JobBook, slots: Slots, crew: Crew, finalizers: FinalizerPool,
-        *, split: bool,
+        self, slot: WorkerSlot, device: Device, book: JobBook, availability: Availability, slots: Slots, crew: Crew,
+        finalizers: FinalizerPool, *, split: bool,
     ) -> None:  # fmt: skip
-        super().__init__(slot, device, book)
+        super().__init__(slot, device, book, availability)
         self._crew = crew
         self._slots = slots
         self._finalizers = finalizers
@@ -135,10 +148,13 @@ class PipelineWorker(Worker):
         """The most urgent synthesised task, once a tail may be added."""
         if not self._tails.wait():
             return None
-        task = self.book.ready.get(lambda: self._crew.may_take(self.slot), lambda: self.supervised.renewing)
+        task = self.book.ready.get(self._may_take, lambda: self.supervised.renewing, self.suits)
         self._crew.leave(self.slot)
         self.book.ready.recheck()  # whoever gave way to this worker may take the next one
         return task
+
+    def _may_take(self, task: Task) -> bool:
+        return self._crew.may_take(self.slot, lambda other: self.book.suits(task, other))
 
     def free(self) -> None:
         """Its front has ended."""

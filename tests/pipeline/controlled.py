@@ -186,6 +186,7 @@ class Rig:
         self.anomalies: list[Refused] = []
         self.truth: list[Observation] = []
         self._said = threading.Condition()
+        options.setdefault("backoff_s", 0.0)
         self.tracker = StatusTracker(session, "prover", sinks=[self._sink])
         self.devices = list(devices) if not isinstance(devices, int) else [
             Device(DeviceInfo("prover", n, f"device {n}", "test"), n, self.truth.append) for n in range(devices)

@@ -152,14 +152,19 @@ def test_a_tail_that_dies_is_made_again() -> None:
 
 
 def test_a_worker_that_dies_again_and_again_is_quarantined_until_somebody_resumes_it() -> None:
-    with Rig(workers_per_device=1) as rig:
-        rig.kind.errors["start", "a", 0] += [Died(), Died(), Died()]
+    with Rig(workers_per_device=1, quarantine_after=2) as rig:
+        rig.kind.errors["start", "a", 0] += [Died(), Died(), InvalidRequest("bad")]
         rig.submit("a")
         rig.await_job("a", "failed")
-        rig.await_state(Entity.ADMIN, W0, Admin.QUARANTINED)
+        assert rig.state().admin(W0) == Admin.ENABLED, "one job may be at fault itself"
+        assert rig.attempt("a:0:3")[-1] == Attempt.FAILED
+        rig.kind.errors["start", "b", 0] += [Died()]
         rig.submit("b")
+        rig.await_state(Entity.ADMIN, W0, Admin.QUARANTINED)
         assert rig.command("pause", W0) and rig.state().admin(W0) == Admin.QUARANTINED
+        assert rig.view(Entity.ADMIN, W0).detail["failures"] == 3
+        rig.await_that(lambda: rig.states(Entity.JOB, "b")[-1] == "queued")  # no worker is left here: it goes back
         assert rig.command("resume", W0) == "takes work again"
-        rig.await_job("b", "done")
+        rig.submit("c")
+        rig.await_job("c", "done")
     assert not rig.anomalies  # the pause was refused before it could be a move
-    assert rig.attempt("a:0:3")[-1] == Attempt.FAILED

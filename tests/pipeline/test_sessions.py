@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import LogCapture
 
-from prover.pipeline.jobs import RetriesExhausted
+from prover.pipeline.jobs import MAX_ATTEMPTS, RetriesExhausted
 from prover.pipeline.pool import Pool
 from prover.pipeline.sources import PriorAttempt
 from prover.pipeline.supervision import ThreadDied
@@ -179,6 +179,13 @@ def test_a_job_all_of_whose_proofs_are_there_is_only_delivered() -> None:
 def test_a_job_that_outlived_too_many_sessions_fails() -> None:
     with Rig() as rig:
         rig.submit("a", losses=3)
+        rig.await_job("a", "failed")
+    assert rig.view(Entity.JOB, "a").reason == RetriesExhausted.code
+
+
+def test_a_job_that_was_tried_too_often_fails_whatever_became_of_its_attempts() -> None:
+    with Rig() as rig:
+        rig.submit("a", 2, attempts={1: PriorAttempt(MAX_ATTEMPTS, "lost")})
         rig.await_job("a", "failed")
     assert rig.view(Entity.JOB, "a").reason == RetriesExhausted.code
 
