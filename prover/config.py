@@ -31,6 +31,8 @@ from . import original_environment
 from .errors import InvalidInput
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
 from .memory import DEVICE_SHARE, LEAST_CHUNK, memory
+from .pipeline.progress import STUCK_AFTER
+from .pipeline.retry import MAX_RETRIES, PROBE_EVERY_S, QUARANTINE_AFTER
 
 #: read when no file is named and it is there, as by the original
 DEFAULT_FILE = Path("/data/zk/cuzk.toml")
@@ -173,6 +175,16 @@ class Pipeline(Section):
     max_parallel_synthesis: int = Field(0, ge=0, le=256)
 
 
+class Failures(Section):
+    """What becomes of failures."""
+
+    max_retries: int = Field(MAX_RETRIES, ge=0, le=100)
+    retry_backoff: Seconds = 1.0
+    quarantine_after: int = Field(QUARANTINE_AFTER, ge=2, le=1000)
+    probe_every: Annotated[Seconds, Field(ge=0.1)] = PROBE_EVERY_S
+    stuck_after: int = Field(STUCK_AFTER, ge=2, le=1000)
+
+
 class Srs(Section):
     """Keys."""
 
@@ -208,6 +220,7 @@ class Config(Section):
     memory: Memory = Field(default_factory=_all_defaults(Memory))
     synthesis: Synthesis = Field(default_factory=_all_defaults(Synthesis))
     pipeline: Pipeline = Field(default_factory=_all_defaults(Pipeline))
+    failures: Failures = Field(default_factory=_all_defaults(Failures))
     srs: Srs = Field(default_factory=_all_defaults(Srs))
     cache: Cache = Field(default_factory=_all_defaults(Cache))
     logging: Logging = Field(default_factory=_all_defaults(Logging))

@@ -32,6 +32,7 @@ from .pipeline.engine import Engine, EngineOptions, Wish
 from .pipeline.filecoin import FilecoinKind, KindSettings
 from .pipeline.holdings import Holdings
 from .pipeline.kinds import AnyKind
+from .pipeline.progress import Progress
 from .pipeline.tables import THREAD_NAME
 from .pipeline.tracker import StatusTracker
 from .states import Admin, JsonObject
@@ -39,6 +40,7 @@ from .states import Admin, JsonObject
 log = structlog.get_logger(__name__)
 
 SAMPLE_EVERY_S = 1.0
+NO_PROGRESS = "no_progress"  # the anomaly of a phase that takes many times its own median
 RETRY_EVERY_S = 2.0  # to reach a database that is away at the start
 LOOK_EVERY_S = 0.2  # for signals and a lost session
 
@@ -196,7 +198,10 @@ class Session:
         self._detail = detail
         self._sampled = 0.0
         self._process = psutil.Process()
-        self._tracker = StatusTracker(journal.session, journal.prover, journal.clock, [journal.sink])
+        self._progress = Progress(factor=config.failures.stuck_after)
+        self._tracker = StatusTracker(
+            journal.session, journal.prover, journal.clock, [journal.sink, self._progress.sink]
+        )  # fmt: skip
         self._engine = Engine(
             self._tracker, devices, kinds, journal, results, engine_options(config), on_tick=self._tick,
             holdings=holdings,
@@ -214,7 +219,15 @@ class Session:
                 self._engine.leave()
                 self._journal.close()
                 return None
+            self._look_at_progress()
         return self._end(stop)
+
+    def _look_at_progress(self) -> None:
+        """Apart from the engine's own loop, which may be what hangs."""
+        for stalled in self._progress.look(self._journal.clock.read_us()):
+            detail = stalled.detail()
+            log.error("no progress", entity=stalled.entity.value, id=stalled.entity_id, **detail)
+            self._journal.alarm(NO_PROGRESS, stalled.entity.value, stalled.entity_id, stalled.phase, detail)
 
     def _end(self, stop: Signals) -> Exit:
         """Finish what runs; give up at a second signal, or when the time for it is over."""
@@ -243,7 +256,8 @@ class Session:
             **self._tracker.gauges(), "rss_bytes": self._process.memory_info().rss,
             "memory_total_bytes": memory().total,
             "tracker_calls": calls, "tracker_ms": spent_ns // 1_000_000, "journal_waiting": self._journal.waiting,
-            "trouble": self._journal.trouble,
+            "trouble": self._journal.trouble, "stalled": self._progress.stalled(),
+            **self._engine.book.quarantine.counts(),
         }  # fmt: skip
 
 
@@ -269,6 +283,10 @@ def engine_options(config: Config) -> EngineOptions:
         split=config.pipeline.split,
         workers_per_device=config.gpus.gpu_workers_per_device,
         synthesis_threads=config.synthesis_workers,
+        max_retries=config.failures.max_retries,
+        backoff_s=config.failures.retry_backoff,
+        quarantine_after=config.failures.quarantine_after,
+        probe_every_s=config.failures.probe_every,
     )
 
 

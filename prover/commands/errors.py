@@ -19,7 +19,8 @@ HEADING = """\
 
 Every error has a code that is the same in the log, in the database, on the page and on the command line. Codes never
 change their meaning. The last column says whether an attempt that ended with an error is made again by itself, how soon
-and where: at most twice a partition (`failures.max_retries`), the pause twice as long each time; what it is empty for, never.
+and where: at most twice a partition (`failures.max_retries`), each pause twice as long as the one before. Where it is
+empty, never.
 Written by `cuzk errors --markdown`.
 
 | code | meaning | made again |
@@ -76,9 +77,7 @@ def meaning(error: type[CuzkError]) -> str:
 
 def markdown() -> str:
     """docs/errors.md."""
-    rows = (
-        f"| `{code}` | {meaning(error)} | {words(error)} |" for code, error in catalogue().items()
-    )
+    rows = (f"| `{code}` | {meaning(error)} | {words(error)} |" for code, error in catalogue().items())
     return HEADING + "\n".join(rows) + "\n"
 
 

@@ -18,7 +18,7 @@ from .claims import Claims
 from .connection import connect
 from .errors import DatabaseAway, SessionLost
 from .heartbeat import Heartbeat
-from .records import Delivery, Proof, Sample
+from .records import Anomaly, Delivery, Proof, Sample
 from .session import AdminWish, admin_wishes, open_session, recover
 from .watch import Watch, read_clock
 from .writer import Writer
@@ -94,6 +94,10 @@ class Journal:
     def sample(self, gauges: Mapping[str, Any]) -> None:
         """Gauges of this moment; when several are put within one batch, the last stands for them."""
         self._writer.put(Sample(self.clock.read_us(), gauges))
+
+    def alarm(self, code: str, entity: str, entity_id: str, state: str, detail: Mapping[str, Any]) -> None:
+        """Something that people should look at: an anomaly of the session, `code` as docs/configuration.md has it."""
+        self._writer.alarm(Anomaly(None, self.clock.read_us(), code, entity, entity_id, state, state, detail))
 
     def tick(self) -> None:
         """The engine's own loop runs: to be called at least once a second."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 import psycopg
@@ -70,6 +71,10 @@ class Writer:
         self._idle.clear()
         if not self._wake.is_set():
             self._wake.set()
+
+    def alarm(self, anomaly: Anomaly) -> None:
+        """Take an anomaly that is no refused move; it gets its number here."""
+        self.put(replace(anomaly, number=next(self._anomalies)))
 
     @property
     def lost(self) -> str | None:

@@ -17,11 +17,10 @@ from .allocator import WorkerSlot
 from .device_faults import DeviceLost, DeviceOutOfMemory
 from .devices import Device
 from .kinds import DeviceFailed
+from .retry import PROBE_EVERY_S
 from .tracker import StatusTracker
 
 log = structlog.get_logger(__name__)
-
-PROBE_EVERY_S = 5.0  # of a device that is lost
 
 
 class Availability:

@@ -12,7 +12,7 @@ import structlog
 from ..errors import CuzkError
 from ..states import Admin, Entity, FleetState, JsonObject, Lifecycle, Target
 from .allocator import WorkerSlot, allocate
-from .availability import PROBE_EVERY_S, Availability
+from .availability import Availability
 from .commands import Commands
 from .crew import Crew
 from .devices import Device
@@ -23,9 +23,9 @@ from .jobs import JobBook
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
 from .pool import Pool
-from .quarantine import QUARANTINE_AFTER, Quarantine
+from .quarantine import Quarantine
 from .queues import Slots
-from .retry import MAX_RETRIES, RetryPolicy
+from .retry import MAX_RETRIES, PROBE_EVERY_S, QUARANTINE_AFTER, RetryPolicy
 from .sources import EngineCommand, JobSource, ResultStore
 from .supervision import SupervisedThread
 from .synthesis import SynthesisPool
@@ -248,12 +248,13 @@ class Engine:
     def _look_at_devices(self) -> None:
         """What is lost is probed; with no worker left, what waits goes back to the queue, for others or for later."""
         self._availability.look()
-        if self._worker_slots and self.tracker.read(self._none_left):
+        none_left: bool = self.tracker.read(self._none_left)
+        if none_left:
             self.book.release_waiting(NONE_LEFT)
 
     def _none_left(self, state: FleetState) -> bool:
         """Whether every worker is quarantined, or its device lost; what people paused, they take up again."""
-        return all(
+        return bool(self._worker_slots) and all(
             state.admin(worker.id) == Admin.QUARANTINED
             or state.get(Entity.DEVICE, worker.device.id).state == Lifecycle.LOST
             for worker in self._worker_slots

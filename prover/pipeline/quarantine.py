@@ -10,12 +10,10 @@ import structlog
 from ..errors import describe
 from ..states import Admin
 from .kinds import ProofRefused
-from .retry import rule_of
+from .retry import QUARANTINE_AFTER, rule_of
 from .tracker import StatusTracker
 
 log = structlog.get_logger(__name__)
-
-QUARANTINE_AFTER = 3  # failures in a row
 
 
 class Quarantine:

@@ -15,6 +15,8 @@ from ..errors import CuzkError
 MAX_RETRIES = 2  # automatic ones: of a partition in a session, and of a job whose session was lost
 MAX_DEVICE_LOSSES = 5  # of a partition in a session; more, and it is taken to be the partition's doing
 MAX_PAUSE_S = 60.0
+QUARANTINE_AFTER = 3  # failures of a worker in a row
+PROBE_EVERY_S = 5.0  # of a device that is lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,9 @@ class StatusTracker:
 
     def job_loading(self, job: str) -> bool:
         """The job is this session's: its request is parsed and checked, its keys are found."""
-        return self._move(Entity.JOB, job, Job.LOADING, job=job)
+        known = self.read(lambda state: state.get(Entity.JOB, job).detail)
+        detail = {name: known[name] for name in ("kind", "sector_size") if name in known}
+        return self._move(Entity.JOB, job, Job.LOADING, job=job, detail=detail)
 
     def job_running(self, job: str, detail: JsonObject | None = None) -> bool:
         """Its partitions may be worked on."""

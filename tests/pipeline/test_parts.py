@@ -79,7 +79,7 @@ def test_the_order_is_priority_deadline_submission_partition() -> None:
 def test_a_closed_queue_lets_everybody_go() -> None:
     queue: PriorityQueue[int] = PriorityQueue()
     queue.put(Order(0, 0, 3, 0, "job"), 3)
-    waiter = threading.Thread(target=lambda: taken.append(queue.get(lambda: False)), daemon=True)
+    waiter = threading.Thread(target=lambda: taken.append(queue.get(lambda item: False)), daemon=True)
     taken: list[int | None] = []
     waiter.start()
     queue.close()
