@@ -22,7 +22,7 @@ from prover.pipeline.devices import Device, discover
 from prover.pipeline.kinds import DeviceFailed, ProofRefused
 from prover.pipeline.retry import MAX_DEVICE_LOSSES
 from prover.states import Admin, Attempt, Entity, Lifecycle
-from tests.pipeline.controlled import ControlledKind, Part, Rig, mark
+from tests.pipeline.controlled import PATIENCE_S, ControlledKind, Part, Rig, mark
 
 W0, W1, OTHER = "prover/0/0", "prover/0/1", "prover/1/0"
 JaxError = jax.errors.JaxRuntimeError
@@ -36,10 +36,12 @@ class Backend:
     def __init__(self) -> None:
         self.missing: set[int] = set()
         self.corrupt: set[int] = set()
+        self.found_missing = threading.Event()
 
     def touch(self, ordinal: int) -> None:
         """Use a device."""
         if ordinal in self.missing:
+            self.found_missing.set()
             raise JaxError(GONE)
 
 
@@ -54,6 +56,8 @@ class OnBackend(ControlledKind):
     def start(self, work: Part, synthesized: Part, device: Device) -> Part:
         with device_phase(device):
             self.backend.touch(device.ordinal)
+            if self.backend.missing:  # the others are not so quick that nobody finds it missing
+                assert self.backend.found_missing.wait(PATIENCE_S)
             self.computed[device.ordinal] += 1
             super().start(work, synthesized, device)
         return Part("wrong", work.partition) if device.ordinal in self.backend.corrupt else work
