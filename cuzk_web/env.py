@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -50,6 +51,23 @@ def secret(name: str) -> str | None:
 def names(name: str, default: str = "") -> list[str]:
     """A comma-separated list."""
     return [part.strip() for part in os.environ.get(name, default).split(",") if part.strip()]
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """A comma-separated list of networks, such as 10.1.0.0/16, or addresses."""
+    try:
+        return [ip_network(part) for part in names(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be networks such as 10.1.0.0/16: {error}") from error
+
+
+def origin(name: str) -> str:
+    """A site's address, such as https://cuzk.example, without a slash at its end; "" when it is not set."""
+    value = os.environ.get(name, "").rstrip("/")
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+        raise ImproperlyConfigured(f"{name} must be like https://cuzk.example, not {value!r}")
+    return value
 
 
 def database(url: str) -> dict[str, object]:

@@ -31,6 +31,7 @@ INSTALLED_APPS = [
     "cuzk_web.live",
     "cuzk_web.history",
     "cuzk_web.submission",
+    "cuzk_web.alerts",
     "cuzk_web.accounts",  # the last: after a migration it hands out the permissions of the others
 ]
 MIDDLEWARE = [
@@ -60,6 +61,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "cuzk_web.alerts.summary.in_header",
             ]
         },
     }
@@ -89,6 +91,10 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 1
 SUBMISSION_MAX_BYTES = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MAX_MIB", 128, 1, 1024)
 SUBMISSION_OPEN_JOBS = env.integer("CUZK_SUBMISSION_OPEN_JOBS", 200, 1, 1_000_000)
 SUBMISSION_BYTES_A_DAY = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MIB_A_DAY", 4096, 1, 1024 * 1024)
+
+# alerts: private networks that messages may go to, and how people reach this site
+ALERT_NETWORKS = env.networks("CUZK_ALERT_NETWORKS")
+SITE_URL = env.origin("CUZK_SITE_URL")
 
 # Everything from a warning on goes to stderr; Django's own logging would only mail it. A 404 is no warning.
 LOGGING = {

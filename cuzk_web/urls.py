@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/", include("cuzk_web.accounts.urls")),
     path("jobs/", include("cuzk_web.history.urls")),
     path("submit/", include("cuzk_web.submission.urls")),
+    path("alerts/", include("cuzk_web.alerts.urls")),
     path("workers/", include("cuzk_web.fleet.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -20,9 +20,14 @@ MAY_COMMAND = "fleet.add_command"
 MAY_READ_REQUESTS = "fleet.view_jobinput"
 
 _SEEN = ("session", "device", "worker", "job", "attempt", "transition", "sample", "anomaly", "command", "counter")
+_ALERTS = {f"alerts.{verb}_{model}" for verb in ("view", "add", "change", "delete") for model in ("rule", "channel")}
 _VIEWER = {f"fleet.view_{model}" for model in _SEEN}
-_OPERATOR = _VIEWER | {MAY_SUBMIT, MAY_COMMAND, MAY_READ_REQUESTS}
-_ADMIN = _OPERATOR | {"auth.view_user", "auth.add_user", "auth.change_user", "auth.view_group", "admin.view_logentry"}
+_OPERATOR = _VIEWER | {MAY_SUBMIT, MAY_COMMAND, MAY_READ_REQUESTS, "alerts.view_rule"}
+_ADMIN = (
+    _OPERATOR
+    | _ALERTS
+    | {"auth.view_user", "auth.add_user", "auth.change_user", "auth.view_group", "admin.view_logentry"}
+)
 PERMISSIONS: dict[str, set[str]] = {VIEWER: _VIEWER, OPERATOR: _OPERATOR, ADMIN: _ADMIN}
 
 User = AbstractBaseUser | AnonymousUser

@@ -214,6 +214,7 @@ class Attempt(Mirror):
         indexes = [
             models.Index(fields=["worker", "-state_at"], name="attempt_worker"),
             models.Index(fields=["session"], name="attempt_open", condition=models.Q(state__in=OPEN_STATES)),
+            models.Index(fields=["-state_at"], name="attempt_failed", condition=models.Q(state="failed")),
         ]
 
 

@@ -21,11 +21,13 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, host: str, port: int, **_options: Any) -> None:
         """Serve; CommandError when the address cannot be had, or the live page has failed."""
+        from cuzk_web.alerts.watch import watching
         from cuzk_web.asgi import application
         from cuzk_web.live.server import SiteServer  # installs the reactor: not before it is needed
 
         server = SiteServer(application, host, port, self._say)
-        server.run()
+        with watching():
+            server.run()
         if server.failure is not None:
             raise CommandError(server.failure)
 
