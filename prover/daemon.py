@@ -25,6 +25,7 @@ from .groth16.tables import TableStore
 from .journal.errors import DatabaseAway
 from .journal.journal import Journal
 from .memory import memory
+from .notify import Notifier
 from .pipeline.clock import Clock
 from .pipeline.device_memory import bound_chunks
 from .pipeline.devices import Device, discover
@@ -43,6 +44,8 @@ SAMPLE_EVERY_S = 1.0
 NO_PROGRESS = "no_progress"  # the anomaly of a phase that takes many times its own median
 RETRY_EVERY_S = 2.0  # to reach a database that is away at the start
 LOOK_EVERY_S = 0.2  # for signals and a lost session
+START_S = 60.0  # an attempt to begin a session ends sooner: a predecessor's lease may have to run out
+CLOSE_S = 60.0  # what comes after the drain ends sooner
 
 
 def main(config: Config) -> int:
@@ -52,7 +55,7 @@ def main(config: Config) -> int:
     """
     configure_logging(config.logging.level, config.logging.format)
     with signals() as stop:
-        code = Prover(config, stop).run()
+        code = Prover(config, stop, Notifier()).run()
     if code is Exit.INTERRUPTED or any(thread.name == THREAD_NAME for thread in threading.enumerate()):
         sys.stderr.flush()
         os._exit(code)  # device phases that were left behind, and tables, may take minutes; nothing waits for them
@@ -126,9 +129,10 @@ class LateResults:
 class Prover:
     """What outlives a session: devices, and kinds with the keys they have loaded."""
 
-    def __init__(self, config: Config, stop: Signals) -> None:
+    def __init__(self, config: Config, stop: Signals, notifier: Notifier) -> None:
         self._config = config
         self._stop = stop
+        self._notifier = notifier
         cache = config.cache.directory
         jax_devices = jaxconf.configure(config.gpus.platform, config.gpus.cpu_devices, cache / "jax")
         per_proof = config.gpus.devices_per_proof
@@ -153,13 +157,15 @@ class Prover:
     def _session(self, journal: Journal) -> Session:
         self._results.use(journal)
         return Session(
-            self._config, journal, self._devices, self._kinds, self._results, self._holdings, self._detail()
+            self._config, journal, self._devices, self._kinds, self._results, self._holdings, self._detail(),
+            self._notifier,
         )  # fmt: skip
 
     def _open_journal(self) -> Journal | None:
         """A new session, once the database is there; None when a signal came first."""
         daemon = self._config.daemon
         while not self._stop.count:
+            self._notifier.waiting("waiting for the database", START_S)
             try:
                 clock = Clock()
                 return Journal.open(daemon.database_url, daemon.prover, daemon.spool, version=__version__, clock=clock)
@@ -190,13 +196,15 @@ class Session:
 
     def __init__(
         self, config: Config, journal: Journal, devices: Sequence[Device], kinds: Mapping[str, AnyKind],
-        results: LateResults, holdings: Holdings, detail: JsonObject,
+        results: LateResults, holdings: Holdings, detail: JsonObject, notifier: Notifier,
     ) -> None:  # fmt: skip
         self._config = config
+        self._notifier = notifier
         self._results = results
         self._journal = journal
         self._detail = detail
         self._sampled = 0.0
+        self._status = ""
         self._process = psutil.Process()
         self._progress = Progress(factor=config.failures.stuck_after)
         self._tracker = StatusTracker(
@@ -212,6 +220,7 @@ class Session:
         wishes = {wish.worker: Wish(Admin(wish.admin), wish.at_us) for wish in self._journal.wishes}
         self._engine.start(self._detail, wishes)
         self._journal.start(self._engine)
+        self._notifier.ready()
         log.info("session started", session=self._journal.session)
         while not stop.wait(LOOK_EVERY_S):
             if self._engine.lost.is_set():
@@ -232,6 +241,7 @@ class Session:
     def _end(self, stop: Signals) -> Exit:
         """Finish what runs; give up at a second signal, or when the time for it is over."""
         log.info("draining: a second signal aborts", timeout_s=self._config.daemon.drain_timeout)
+        self._notifier.stopping(self._config.daemon.drain_timeout + CLOSE_S)
         until = time.monotonic() + self._config.daemon.drain_timeout
         drained = self._engine.drain(0)
         while not drained and stop.count < 2 and time.monotonic() < until and not self._engine.lost.is_set():
@@ -245,10 +255,14 @@ class Session:
         return Exit.OK if drained else Exit.INTERRUPTED
 
     def _tick(self) -> None:
+        """A turn of the engine's own loop: nothing else tells the database and systemd that it responds."""
         self._journal.tick()
+        self._notifier.alive(self._status)
         if time.monotonic() - self._sampled >= SAMPLE_EVERY_S:
             self._sampled = time.monotonic()
-            self._journal.sample(self._gauges())
+            gauges = self._gauges()
+            self._journal.sample(gauges)
+            self._status = f"{gauges['gpu_active']} workers prove, {gauges['open_jobs']} jobs"
 
     def _gauges(self) -> dict[str, Any]:
         calls, spent_ns = self._tracker.calls, self._tracker.spent_ns

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,12 +86,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @contextmanager
-def serving(database: Database, port: int = 0, secret: str | None = None) -> Iterator[Site]:
+def serving(
+    database: Database, port: int = 0, secret: str | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[Site]:  # fmt: skip
     """Run `manage.py serve` on a database, as the web's role; it must end well when it is asked to."""
     secret = secret or secrets.token_urlsafe()
     env = os.environ | {
         "DATABASE_URL": database.url(SITE), "DJANGO_SETTINGS_MODULE": "tests.settings",
         "CUZK_SECRET_KEY": secret, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1",
+        **(environment or {}),
     }  # fmt: skip
     command = [sys.executable, "manage.py", "serve", "--port", str(port)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}

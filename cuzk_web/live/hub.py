@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -60,6 +60,7 @@ class Hub:
         self.read_us = 0  # the database's time when it was last read
         self.failed = asyncio.Event()  # a task has died, of `failure`; nothing is followed any more
         self.failure: HubFailed | None = None
+        self.on_turn: Callable[[], None] = lambda: None  # called at each turn of the loop that follows the log
         self._news = asyncio.Event()
         self._offset_us = 0  # the database's clock minus our monotonic one
         self._log_reader, self._pulse_reader = Reader(), Reader()
@@ -203,6 +204,7 @@ class Hub:
     async def _follow(self) -> None:
         failures = 0
         while True:
+            self.on_turn()
             try:
                 if not self.ready.is_set():
                     await self._begin()

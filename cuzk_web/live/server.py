@@ -12,11 +12,13 @@ from daphne.server import Server
 from twisted.internet import defer, reactor
 
 from cuzk_web.submission.bodies import LazyBodies, streamed
+from prover.notify import Notifier
 
 from . import hub
 from .protocol import CloseCode
 
 FAREWELL_S = 1.0  # that open pages get to hear of a restart
+STOP_S = 30.0  # the end of the process comes sooner
 
 
 class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no types
@@ -26,6 +28,7 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
         self.failure: str | None = None
         self._address = f"{host}:{port}"
         self._on_ready = on_ready
+        self._notifier = Notifier()
         endpoints = build_endpoint_description_strings(host=host, port=port)
         super().__init__(streamed(application), endpoints, ready_callable=self._begin, server_name="cuzk")
 
@@ -45,6 +48,7 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
         address = port.getHost()
         host = f"[{address.host}]" if ":" in address.host else address.host
         self._on_ready(f"http://{host}:{address.port}/")
+        self._notifier.ready()
 
     def listen_error(self, failure: Any) -> None:
         """The port is not to be had."""
@@ -57,6 +61,7 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
     async def _watch(self) -> None:
         """Begin to follow the log; without its hub a site shows nothing, so it ends with it."""
         following = hub.hub()
+        following.on_turn = self._notifier.alive  # the loop that brings what pages show
         await following.failed.wait()
         assert following.failure is not None
         self.failure = f"{following.failure} [{following.failure.code}]"
@@ -64,6 +69,7 @@ class SiteServer(LazyBodies, Server):  # type: ignore[misc]  # Daphne has no typ
 
     def kill_all_applications(self) -> Any:
         """Daphne's way to end: open pages hear of it first, because their sockets go with their applications."""
+        self._notifier.stopping(STOP_S)
         told = defer.Deferred.fromFuture(self._task(_stop()))
         return told.addCallback(lambda _: super(SiteServer, self).kill_all_applications())
 

@@ -6,15 +6,20 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.message import Message
 
 import pytest
 
 from cuzk_web.security import POLICY
-from tests.browser import Site
-from tests.postgres import ROOT
+from prover.stack.roles import OWNER, SITE
+from tests.browser import Site, serving
+from tests.postgres import ROOT, Database
+from tests.systemd import Systemd, systemd  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.postgres
 
@@ -52,3 +57,35 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(served: Site) -> None:
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{served.port}" in done.stderr
+
+
+@contextmanager
+def news(database: Database) -> Iterator[None]:
+    """The log is said to have something new, several times a second."""
+    stop = threading.Event()
+
+    def notify() -> None:
+        with database.connect(SITE) as connection:
+            while not stop.wait(0.2):
+                connection.execute("NOTIFY cuzk")
+
+    thread = threading.Thread(target=notify)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_systemd_is_told_of_the_loop_that_follows_the_log(database: Database, systemd: Systemd) -> None:  # noqa: F811
+    with serving(database, environment=systemd.environment(watchdog_s=1)) as site, news(database):
+        systemd.expect("READY=1")
+        systemd.expect("WATCHDOG=1")
+        with database.connect(OWNER) as owner, owner.transaction():
+            owner.execute("LOCK TABLE session")  # the hub stands until its patience ends; pages are answered
+            assert systemd.quiet(1.0, settling_s=0.5)
+            assert fetch(site.url + "livez")[0] == 200
+        systemd.expect("WATCHDOG=1")
+        assert site.stop() == 0
+        assert systemd.expect("STOPPING=1")

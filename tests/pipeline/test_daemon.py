@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,22 +18,25 @@ from prover import config
 from prover.commands.exits import Exit
 from tests.journal.helpers import submit_one
 from tests.postgres import Database
+from tests.systemd import Systemd, systemd  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.postgres
 PATIENCE_S = 90
 
 
 @contextmanager
-def daemon(database: Database, folder: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
+def daemon(
+    database: Database, folder: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:  # fmt: skip
     """The process, its log in `folder`; killed when the test did not end it."""
     settings = [
         f"daemon.database_url={database.url()}", "daemon.prover=olga", f"daemon.spool={folder / 'spool'}",
         f"cache.directory={folder / 'cache'}", f"srs.param_cache={folder / 'keys'}", "gpus.cpu_devices=2", *flags,
     ]  # fmt: skip
     command = [sys.executable, "-m", "prover", "daemon", *(word for flag in settings for word in ("--set", flag))]
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("CUZK_")}
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith("CUZK_")}
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stderr=log, text=True, env=environment)
+        process = subprocess.Popen(command, stderr=log, text=True, env={**inherited, **(environment or {})})
         try:
             yield process
         finally:
@@ -54,9 +57,16 @@ def await_value(database: Database, query: str, wanted: object) -> None:
         time.sleep(0.1)
 
 
-def test_a_life_of_the_prover(database: Database, tmp_path: Path) -> None:
-    with daemon(database, tmp_path) as process:
+def test_a_life_of_the_prover(database: Database, tmp_path: Path, systemd: Systemd) -> None:  # noqa: F811
+    """Also as systemd sees it: ready when it is online, no sign of life while the engine's loop stands, stopping."""
+    with daemon(database, tmp_path, environment=systemd.environment(watchdog_s=2)) as process:
         await_value(database, "SELECT count(*) FROM worker WHERE state = 'online'", 4)
+        systemd.expect("READY=1")
+        systemd.expect("WATCHDOG=1")
+        with database.connect() as owner, owner.transaction():
+            owner.execute("LOCK TABLE job")  # the loop cannot claim; heart and journal beat on
+            assert systemd.quiet(2.0), "a loop that stands is fed for"
+        systemd.expect("WATCHDOG=1")
         await_value(database, "SELECT state FROM session WHERE prover = 'olga'", "online")
         names = value(database, "SELECT string_agg(id || ' W' || display_id, ', ' ORDER BY display_id) FROM worker")
         assert names == "olga/0/0 W0, olga/0/1 W1, olga/1/0 W2, olga/1/1 W3"
@@ -70,6 +80,7 @@ def test_a_life_of_the_prover(database: Database, tmp_path: Path) -> None:
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == Exit.OK
+        assert systemd.expect("STOPPING=1") == ["STOPPING=1", "EXTEND_TIMEOUT_USEC=660000000"]
     assert value(database, "SELECT state FROM session WHERE prover = 'olga'") == "stopped"
     assert value(database, "SELECT count(*) FROM worker WHERE state = 'stopped'") == 4
     assert value(database, "SELECT count(*) FROM anomaly") == 0
