@@ -29,10 +29,13 @@ from pydantic import (
 
 from . import original_environment
 from .errors import InvalidInput
+from .filecoin.request import MAX_REQUEST
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
 from .memory import DEVICE_SHARE, LEAST_CHUNK, memory
 from .pipeline.progress import STUCK_AFTER
 from .pipeline.retry import MAX_RETRIES, PROBE_EVERY_S, QUARANTINE_AFTER
+from .service.address import parse as parse_address
+from .service.address import parse_all as parse_addresses
 
 #: read when no file is named and it is there, as by the original
 DEFAULT_FILE = Path("/data/zk/cuzk.toml")
@@ -42,8 +45,6 @@ PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_d
 _ALIASES = {"DATABASE_URL": "daemon.database_url", "FIL_PROOFS_PARAMETER_CACHE": "srs.param_cache"}
 #: keys of the original daemon that this one does not have, and why
 _NOT_HERE = {
-    "daemon.listen": "there is no gRPC service yet; jobs come from the database",
-    "daemon.status_listen": "the status is served by the web process",
     "memory.total_budget": "there is no budget for all memory; memory.host_memory bounds bases and tables",
     "memory.safety_margin": "there is no budget for all memory; memory.host_memory bounds bases and tables",
     "memory.eviction_min_idle": "keys stay loaded",
@@ -114,6 +115,23 @@ def _level(value: object) -> object:
 Size = Annotated[ByteSize | None, BeforeValidator(_size)]
 
 
+def _addresses(text: str) -> str:
+    """Those of a gRPC service: what pydantic is told of a ValueError names the key."""
+    parse_addresses(text)
+    return text
+
+
+def _address(text: str) -> str:
+    """None, or one of TCP."""
+    if text and parse_address(text).path is not None:
+        raise ValueError("the status is served over TCP alone: HOST:PORT")
+    return text
+
+
+#: a file, or none
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+
 def _cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuzk"
 
@@ -140,6 +158,15 @@ class Daemon(Section):
     database_url: str = "postgresql:///cuzk"
     spool: Path = Field(default_factory=lambda: _cache_home() / "spool")
     drain_timeout: Seconds = 600.0
+    listen: Annotated[str, AfterValidator(_addresses)] = ""
+    status_listen: Annotated[str, AfterValidator(_address)] = ""
+    status_origin: str = Field("", max_length=300, pattern=r"^(|\*|https?://[!-~]+)$")
+    token_file: OptionalPath = None
+    tls_certificate: OptionalPath = None
+    tls_key: OptionalPath = None
+    allow_insecure: bool = False
+    allow_local_keys: bool = False
+    max_message: Annotated[ByteSize, BeforeValidator(_size), Field(ge=1 << 20, le=MAX_REQUEST)] = ByteSize(MAX_REQUEST)
 
 
 class Gpus(Section):

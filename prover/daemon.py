@@ -36,6 +36,12 @@ from .pipeline.kinds import AnyKind
 from .pipeline.progress import Progress
 from .pipeline.tables import THREAD_NAME
 from .pipeline.tracker import StatusTracker
+from .service.desk import Desk
+from .service.key_control import KeyControl
+from .service.live import Live
+from .service.meters import Meters
+from .service.options import options
+from .service.service import Service
 from .states import Admin, JsonObject
 
 log = structlog.get_logger(__name__)
@@ -142,10 +148,28 @@ class Prover:
         self._kinds = make_kinds(config, self._keys, self._devices)
         self._results = LateResults()
         self._holdings = Holdings()
+        self._live = Live(config.daemon.prover, __version__, self._devices, Meters())
+        self._service = self._make_service()
+
+    def _make_service(self) -> Service:
+        daemon = self._config.daemon
+        desk = Desk(
+            daemon.database_url, self._keys, makes_keys=self._config.srs.make_missing,
+            allow_local_keys=daemon.allow_local_keys,
+        )  # fmt: skip
+        keys = KeyControl(self._kinds, self._devices, self._holdings)
+        return Service(options(daemon), self._live, daemon.database_url, keys, desk)
 
     def run(self) -> Exit:
-        """Sessions, one after another: a new one when the lease of the last was lost."""
+        """The service, and sessions, one after another: a new one when the lease of the last was lost."""
         self._say_what_is_here()
+        self._service.start()
+        try:
+            return self._run_sessions()
+        finally:
+            self._service.stop()
+
+    def _run_sessions(self) -> Exit:
         while True:
             journal = self._open_journal()
             if journal is None:
@@ -158,7 +182,7 @@ class Prover:
         self._results.use(journal)
         return Session(
             self._config, journal, self._devices, self._kinds, self._results, self._holdings, self._detail(),
-            self._notifier,
+            self._notifier, self._live,
         )  # fmt: skip
 
     def _open_journal(self) -> Journal | None:
@@ -196,7 +220,7 @@ class Session:
 
     def __init__(
         self, config: Config, journal: Journal, devices: Sequence[Device], kinds: Mapping[str, AnyKind],
-        results: LateResults, holdings: Holdings, detail: JsonObject, notifier: Notifier,
+        results: LateResults, holdings: Holdings, detail: JsonObject, notifier: Notifier, live: Live,
     ) -> None:  # fmt: skip
         self._config = config
         self._notifier = notifier
@@ -207,9 +231,10 @@ class Session:
         self._status = ""
         self._process = psutil.Process()
         self._progress = Progress(factor=config.failures.stuck_after)
-        self._tracker = StatusTracker(
-            journal.session, journal.prover, journal.clock, [journal.sink, self._progress.sink]
-        )  # fmt: skip
+        self._live = live
+        sinks = [journal.sink, self._progress.sink, live.meters.sink]
+        self._tracker = StatusTracker(journal.session, journal.prover, journal.clock, sinks)
+        live.use(self._tracker, journal)
         self._engine = Engine(
             self._tracker, devices, kinds, journal, results, engine_options(config), on_tick=self._tick,
             holdings=holdings,
@@ -240,6 +265,7 @@ class Session:
 
     def _end(self, stop: Signals) -> Exit:
         """Finish what runs; give up at a second signal, or when the time for it is over."""
+        self._live.draining = True
         log.info("draining: a second signal aborts", timeout_s=self._config.daemon.drain_timeout)
         self._notifier.stopping(self._config.daemon.drain_timeout + CLOSE_S)
         until = time.monotonic() + self._config.daemon.drain_timeout
@@ -258,6 +284,7 @@ class Session:
         """A turn of the engine's own loop: nothing else tells the database and systemd that it responds."""
         self._journal.tick()
         self._notifier.alive(self._status)
+        self._live.tick()
         if time.monotonic() - self._sampled >= SAMPLE_EVERY_S:
             self._sampled = time.monotonic()
             gauges = self._gauges()

@@ -1,17 +1,22 @@
 """The status of one prover in the original daemon's shape (GET /status): what its panel and scripts read.
 
-The original's words come first; ours stand beside them under keys of their own: `phase`, `finalizing`, `admin`,
+The original's words come first; ours stand beside them under keys of their own: on top `version`, `session`, `seq` (of
+the last move of the session that is shown) and `generated_at`; further down `phase`, `finalizing`, `admin`,
 `lifecycle`, `activity`, `job`, `partition_index`, `heartbeat_age_secs`, `journal` (its `trouble` says why nothing new
-is claimed). Partitions count from 0 within the job; `partition_index` is the one of the deadline that 0 stands for, and
-people are shown the sum. Absent values are null. Durations that still run are counted up to `now_us`.
+is claimed). All of it stands in an order that stays. Partitions count from 0 within the job; `partition_index` is the
+one of the deadline that 0 stands for, and people are shown the sum. Absent values are null. Durations that still run
+are counted up to `now_us`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from prover.filecoin.circuit_ids import id_of_key
 from prover.pipeline.jobs import RESULT_ARRIVED
 from prover.states import ATTEMPT_ENDS, JOB_LEASED, Attempt, Entity, FleetState, Job, View
 
@@ -22,13 +27,17 @@ _KINDS_ENDED = {"completed": Job.DONE, "failed": Job.FAILED}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The fleet at `now_us`, seen for one session; `gauges` are its last sample, the heartbeat's age is in seconds."""
+    """The fleet at `now_us`, seen for one session; `gauges` are its last sample, the heartbeat's age is in seconds.
+
+    `counts`: the jobs that ended, by "completed" or "failed" and by kind; None: those of all provers on the database.
+    """
 
     state: FleetState
     session: str
     now_us: int
     gauges: Mapping[str, Any]
     heartbeat_age: float | None = None
+    counts: Mapping[str, Mapping[str, int]] | None = None
 
     def views(self, entity: Entity) -> Iterator[tuple[str, View]]:
         """What this session has moved last."""
@@ -42,15 +51,18 @@ class Moment:
 def status(moment: Moment) -> dict[str, Any]:
     """The JSON object of GET /status."""
     session = moment.state.get(Entity.SESSION, moment.session)
-    attempts = [view for _, view in moment.views(Entity.ATTEMPT)]
-    count = {state: sum(view.state == state for view in attempts) for state in Attempt}
+    count = Counter(view.state for _, view in moment.views(Entity.ATTEMPT))
     return {
+        "version": session.detail.get("version"),
+        "session": moment.session,
+        "seq": moment.state.heads.get(moment.session, 0),
+        "generated_at": datetime.fromtimestamp(moment.now_us / 1e6, UTC).isoformat(timespec="milliseconds"),
         "prover": session.detail.get("prover"),
         "lifecycle": session.state,
         "heartbeat_age_secs": moment.heartbeat_age,
         "local_keys": session.detail.get("local_keys"),
         "uptime_secs": moment.seconds_since(session.times.get("starting")) or 0.0,
-        "memory": {"total_bytes": None, "used_bytes": moment.gauges.get("rss_bytes"), "available_bytes": None},
+        "memory": _memory(moment.gauges),
         "synthesis": {
             "max_concurrent": session.detail.get("max_parallel_synthesis"),
             "active": count[Attempt.SYNTHESIZING],
@@ -73,6 +85,15 @@ def status(moment: Moment) -> dict[str, Any]:
     }
 
 
+def _memory(gauges: Mapping[str, Any]) -> dict[str, int | None]:
+    """Of the machine, or of the container: what is not available is used. `rss_bytes` is what the prover itself has."""
+    total, available = gauges.get("memory_total_bytes"), gauges.get("memory_available_bytes")
+    used = None if total is None or available is None else total - available
+    return {
+        "total_bytes": total, "used_bytes": used, "available_bytes": available, "rss_bytes": gauges.get("rss_bytes"),
+    }  # fmt: skip
+
+
 def original_word(state: str) -> str:
     """The original's word for the state of an attempt."""
     if state in _WAITING:
@@ -85,8 +106,9 @@ def original_word(state: str) -> str:
 
 
 def _pipelines(moment: Moment) -> Iterator[dict[str, Any]]:
-    """The jobs that this session has taken up."""
-    for key, job in moment.views(Entity.JOB):
+    """The jobs that this session has taken up, in the order in which it did."""
+    leased = [(job.times.get(Job.LOADING, 0), key, job) for key, job in moment.views(Entity.JOB)]
+    for since, key, job in sorted(leased, key=lambda each: each[:2]):
         if job.state in JOB_LEASED:
             partitions = [_partition(moment, key, n) for n in range(job.detail.get("partitions", 0))]
             yield {
@@ -94,7 +116,7 @@ def _pipelines(moment: Moment) -> Iterator[dict[str, Any]]:
                 "job": key,
                 "phase": job.state,
                 "proof_kind": job.detail.get("kind"),
-                "started_secs_ago": moment.seconds_since(job.times.get(Job.LOADING)),
+                "started_secs_ago": moment.seconds_since(since),
                 "partition_index": job.detail.get("partition_index", 0),
                 "total_partitions": len(partitions),
                 "partitions_done": sum(partition["state"] == "done" for partition in partitions),
@@ -152,25 +174,37 @@ def _holdings(moment: Moment, kind: str) -> list[dict[str, Any]]:
     """Keys, or compiled programs. When one was last used is not recorded, and none is evicted."""
     return [
         {
-            "circuit_id": view.detail.get("name"),
+            "circuit_id": _circuit(key, view),
+            "name": view.detail.get("name"),
             "bytes": view.detail.get("bytes"),
             "last_used_secs_ago": None,
             "evictable": False,
             "phase": view.state,
             "device": view.detail.get("device"),
         }
-        for key, view in moment.views(Entity.HOLDING)
+        for key, view in sorted(moment.views(Entity.HOLDING))
         if f":{kind}" in key
     ]
 
 
+def _circuit(holding: str, view: View) -> str | None:
+    """The original's name of the circuit, where the holding is named for its key; else what it is called here."""
+    label = holding.split(":", 2)[-1].partition("@")[0]
+    return id_of_key(label) or view.detail.get("name")
+
+
 def _counters(moment: Moment) -> dict[str, Any]:
-    """Jobs of all provers on this database that have ended, by the counters that are kept with them."""
+    """Jobs that have ended, by kind."""
     found: dict[str, Any] = {}
-    for word, state in _KINDS_ENDED.items():
-        by_kind = {
-            key.rpartition(" ")[0]: count for key, count in moment.state.ended.items() if key.endswith(f" {state}")
-        }
+    for word in _KINDS_ENDED:
+        by_kind = _ended_on_database(moment, word) if moment.counts is None else moment.counts[word]
         found[f"total_{word}"] = sum(by_kind.values())
-        found[f"{word}_by_kind"] = by_kind
-    return {**found, "queue_depth": moment.state.gauges()["queue_depth"]}
+        found[f"{word}_by_kind"] = dict(sorted(by_kind.items()))
+    depth = moment.gauges.get("queue_depth") if moment.counts is not None else None
+    return {**found, "queue_depth": moment.state.gauges()["queue_depth"] if depth is None else depth}
+
+
+def _ended_on_database(moment: Moment, word: str) -> dict[str, int]:
+    """By the counters that are kept with all provers' jobs."""
+    end = f" {_KINDS_ENDED[word]}"
+    return {key.removesuffix(end): count for key, count in moment.state.ended.items() if key.endswith(end)}

@@ -45,6 +45,7 @@ _UNAVAILABLE_CODES = frozenset(
         "file_unwritable",
         "host_lost",
         "key_write_failed",
+        "listen_failed",
         "platform_unavailable",
         "waited_too_long",
         "postgres_failed",

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from prover.errors import InvalidInput
+from prover.filecoin.errors import CircuitUnknown
 from prover.filecoin.shapes import CircuitShape, circuit_shapes
 
 from .arguments import Parsers, add_keys, cache_directory
@@ -16,12 +16,6 @@ from .terminal import Progress, note
 if TYPE_CHECKING:
     from prover.groth16.store import KeyStore
     from prover.groth16.tables import TableStore
-
-
-class CircuitUnknown(InvalidInput):
-    """The key's name is that of no circuit that cuzk knows."""
-
-    code = "circuit_unknown"
 
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:

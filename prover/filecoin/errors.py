@@ -5,8 +5,8 @@ from __future__ import annotations
 from prover.errors import InvalidInput, InvalidRequest, RequestTooLarge, UnsupportedProof
 
 __all__ = [
-    "ApexMismatch", "ColumnMismatch", "CommRMismatch", "DuplicateSector", "EncodingMismatch", "InvalidBase64",
-    "InvalidLabel", "InvalidRequest", "LabelMismatch", "MalformedVanillaProof", "MerklePathMismatch",
+    "ApexMismatch", "CircuitUnknown", "ColumnMismatch", "CommRMismatch", "DuplicateSector", "EncodingMismatch",
+    "InvalidBase64", "InvalidLabel", "InvalidRequest", "LabelMismatch", "MalformedVanillaProof", "MerklePathMismatch",
     "NonCanonicalElement", "NumberOutOfRange", "RegisteredProofMismatch", "ReplicaIdMismatch", "RequestTooLarge",
     "SectorNumberMismatch", "SectorOrder", "SectorSizeMismatch", "TrailingBytes", "TruncatedVanillaProof",
     "UnsupportedProof", "UnsupportedSectorSize", "WrongChallenge", "WrongLength", "WrongParent", "WrongProofCount",
@@ -17,6 +17,12 @@ class UnsupportedSectorSize(UnsupportedProof):
     """No circuit of this kind exists for this sector size."""
 
     code = "unsupported_sector_size"
+
+
+class CircuitUnknown(InvalidInput):
+    """The name is that of no circuit that cuzk knows."""
+
+    code = "circuit_unknown"
 
 
 class RegisteredProofMismatch(InvalidInput):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -21,12 +22,25 @@ from .errors import DatabaseAway, DatabaseFull, RequestConflict
 LOOK_EVERY_S = 1.0  # also when nobody notifies
 _SUBMIT = """
 SELECT outcome, job::text, number, state, digest
-FROM submit_job(%s, %s, %s, %s, %s, %s, NULL, %s, %s, %s, %s, %s, %s)
+FROM submit_job(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 _REQUEST_JOB = "SELECT state, outcome, retried_as::text FROM request_job(%s, %s, NULL, %s, %s::jsonb)"
-_JOB = """
-SELECT id::text, number, state, partitions, partitions_done, local_keys, error_code, error_message
-FROM job WHERE id = %s
+_JOB_COLUMNS = """
+SELECT id::text, number, state, partitions, partitions_done, local_keys, error_code, error_message, request_id, timings
+FROM job
+"""
+_JOB = f"{_JOB_COLUMNS} WHERE id = %s"
+#: the newest of a request id; an id of a job counts when no request has it
+_FIND = f"""{_JOB_COLUMNS} WHERE request_id = %s OR id::text = %s
+ORDER BY request_id = %s DESC, number DESC LIMIT 1
+"""
+#: of a job among those that wait, from 1; 0 when it waits no more
+_POSITION = """
+SELECT count(*) FROM job own JOIN job ahead
+    ON (-ahead.priority, coalesce(ahead.deadline, 'infinity'), ahead.number)
+        <= (-own.priority, coalesce(own.deadline, 'infinity'), own.number)
+WHERE own.id = %s AND own.state = 'queued' AND own.session_id IS NULL
+    AND ahead.state = 'queued' AND ahead.session_id IS NULL AND ahead.ended_at IS NULL
 """
 _SESSIONS = """
 SELECT DISTINCT ON (prover) id::text, prover, state,
@@ -86,6 +100,8 @@ class JobRow:
     local_keys: bool | None
     error_code: str | None
     error_message: str | None
+    request_id: str
+    timings: Mapping[str, int]  # milliseconds by phase, once it has ended
 
     @property
     def ended(self) -> bool:
@@ -138,17 +154,22 @@ class Client:
         self._url = url
         self._connection: psycopg.Connection[Any] | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection; it may have broken since its last use."""
+        return self._connection is not None
+
     def close(self) -> None:
         """Also when it is not open."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def submit(self, request: ProofRequest, by: str) -> Submitted:
+    def submit(self, request: ProofRequest, by: str, deadline: datetime | None = None) -> Submitted:
         """Queue a request, or find its live or completed job. Raises RequestConflict for another content."""
         values = [
             request.request_id, request.digest, request.kind.value, request.sector_size, request.registered_proof,
-            int(request.priority), request.miner_id, request.sector_number, request.partition_index,
+            int(request.priority), deadline, request.miner_id, request.sector_number, request.partition_index,
             request.partition_count, by, request.canonical,
         ]  # fmt: skip
         outcome, job, number, state, digest = self._row(_SUBMIT, values)
@@ -170,6 +191,16 @@ class Client:
                 raise JobUnknown(job) from error
             raise
         return Answer(state, outcome or "", retried_as)
+
+    def find(self, name: str) -> JobRow:
+        """The newest job of a request id, or the job that has this id itself. Raises JobUnknown."""
+        if "\0" in name:  # Postgres keeps none
+            raise JobUnknown(name.replace("\0", " "))
+        return JobRow(*self._row(_FIND, [name, name, name]))
+
+    def position(self, job: str) -> int:
+        """The place of a job among those that wait for a prover, from 1; 0 when it waits no more."""
+        return int(self._row(_POSITION, [job])[0])
 
     def wait(self, job: str, timeout: float | None = None, on_look: Callable[[JobRow], None] | None = None) -> JobRow:
         """The job once it has ended; outages of the database are waited through. Raises WaitedTooLong."""
@@ -197,7 +228,8 @@ class Client:
             ended = dict(connection.execute("SELECT kind || ' ' || state, count FROM counter").fetchall())
             views = connection.execute(_VIEWS).fetchall()
             [(now_us, lease_s)] = connection.execute(_NOW).fetchall()
-        state = FleetState(ended=ended)
+            heads = dict(connection.execute("SELECT id::text, head_seq FROM session").fetchall())
+        state = FleetState(heads=heads, ended=ended)
         for entity, key, *fields in views:
             state.views[Entity(entity)][key] = View(*fields)
         return Fleet(from_json(state.to_json()), sessions, now_us, lease_s)

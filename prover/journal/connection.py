@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 
 #: a statement that takes longer is a database in trouble; a client that is stopped inside a transaction loses it, so
@@ -17,12 +19,21 @@ CONNECT_TIMEOUT = 3  # seconds
 _TOO_MANY = ("sorry, too many clients", "remaining connection slots are reserved", "too many connections for ")
 
 
+#: what every connection asks of libpq: keepalives and time limits find a server that is gone
+PARAMETERS: dict[str, Any] = {
+    "options": OPTIONS, "connect_timeout": CONNECT_TIMEOUT, "keepalives_idle": 5, "keepalives_interval": 2,
+    "keepalives_count": 3, "tcp_user_timeout": 10_000,
+}  # fmt: skip
+
+
 def connect(dsn: str, name: str) -> psycopg.Connection:
     """A connection in autocommit. Raises psycopg.OperationalError when the database does not answer."""
-    return psycopg.connect(
-        dsn, autocommit=True, options=OPTIONS, connect_timeout=CONNECT_TIMEOUT, application_name=name,
-        keepalives_idle=5, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000,
-    )  # fmt: skip
+    return psycopg.connect(dsn, autocommit=True, application_name=name, **PARAMETERS)
+
+
+async def connect_async(dsn: str, name: str) -> psycopg.AsyncConnection[Any]:
+    """The same for an event loop."""
+    return await psycopg.AsyncConnection.connect(dsn, autocommit=True, application_name=name, **PARAMETERS)
 
 
 def is_full(error: psycopg.Error) -> bool:

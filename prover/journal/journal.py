@@ -109,7 +109,12 @@ class Journal:
 
     def depth(self) -> int | None:
         """How many jobs wait for a prover, as of the last look."""
-        return None if self._watch is None else self._watch.depth
+        depths = None if self._watch is None else self._watch.depths
+        return None if depths is None else sum(depths.values())
+
+    def depths(self) -> Mapping[str, int]:
+        """The same by kind, without kinds of which none waits; empty when unknown too."""
+        return (None if self._watch is None else self._watch.depths) or {}
 
     @property
     def trouble(self) -> str | None:

@@ -33,7 +33,8 @@ _COMMANDS = """SELECT c.id::text, c.action, c.target, c.requested_by_name, to_us
 #: proofs of jobs that this session holds, brought by others
 _RESULTS = """SELECT p.job_id::text, p.partition, p.proof FROM job j JOIN proof p ON p.job_id = j.id
     WHERE j.session_id = %(session)s AND j.ended_at IS NULL AND p.session_id <> %(session)s"""
-_DEPTH = "SELECT count(*) FROM job WHERE state = 'queued' AND session_id IS NULL AND ended_at IS NULL"
+_DEPTHS = """SELECT kind, count(*) FROM job WHERE state = 'queued' AND session_id IS NULL AND ended_at IS NULL
+    GROUP BY kind ORDER BY kind"""
 
 
 def read_clock(connection: psycopg.Connection, clock: Clock) -> None:
@@ -68,7 +69,7 @@ class Watch:
         self._clock_at = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal-watch", daemon=True)
-        self.depth: int | None = None
+        self.depths: dict[str, int] | None = None  # kind -> jobs that wait; None: unknown
         self.lost = False
 
     def start(self) -> None:
@@ -106,8 +107,8 @@ class Watch:
             self._clock_at = time.monotonic() + CLOCK_EVERY
         self._hand_over_commands(connection)
         self._hand_over_results(connection)
-        (self.depth,) = connection.execute(_DEPTH).fetchone() or (None,)
-        if self.depth:
+        self.depths = dict(connection.execute(_DEPTHS).fetchall())
+        if self.depths:
             self._control.wake()
 
     def _hand_over_commands(self, connection: psycopg.Connection) -> None:
@@ -142,7 +143,7 @@ class Watch:
         return self._connection
 
     def _close(self) -> None:
-        self.depth = None
+        self.depths = None
         if self._connection is not None:
             self._connection.close()
         self._connection = None

@@ -120,6 +120,12 @@ class Device:
         count = len(self.handle.devices) if isinstance(self.handle, DeviceMesh) else 1
         return None if total is None else total // count
 
+    @property
+    def free_memory(self) -> int | None:
+        """Bytes of its own memory that nobody has allocated now; None for a CPU and for a group."""
+        stats = getattr(self.handle, "memory_stats", lambda: None)() or {}
+        return stats["bytes_limit"] - stats["bytes_in_use"] if {"bytes_limit", "bytes_in_use"} <= stats.keys() else None
+
 
 def discover(
     prover: str,

@@ -94,6 +94,17 @@ class FilecoinKind:
         with device_phase(device):
             self._key(work.shape, device, report)
 
+    def preload(self, shape: CircuitShape, device: Device, report: Report) -> None:
+        """What `prepare` does, before there is work. Raises DomainTooLarge, KeyNotFound, KeyDamaged."""
+        refuse_unprovable(shape)
+        if not self._settings.make_missing:
+            self._settings.keys.find(shape.key_name)
+        self._key(shape, device, report)
+
+    def has_key(self, shape: CircuitShape, device: Device) -> bool:
+        """Whether the key is loaded for a device."""
+        return self._proving.has((shape.key_name, device.info.id))
+
     def start(self, work: Partition, synthesized: Assignment, device: Device) -> Pending:
         """The device phase, with fresh r and s. Raises DeviceFailed."""
         place = (work.shape.key_name, device.info.id)

@@ -34,6 +34,12 @@ class SingleFlight(Generic[K, V]):
         with self._lock:
             self._made.pop(key, None)
 
+    def has(self, key: K) -> bool:
+        """Whether it was made."""
+        with self._lock:
+            future = self._made.get(key)
+        return future is not None and future.done()
+
     def _make(self, key: K, future: Future[V], make: Callable[[], V]) -> None:
         try:
             future.set_result(make())

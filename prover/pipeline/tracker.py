@@ -386,6 +386,10 @@ class StatusTracker:
         with self._lock:
             return question(self._state)
 
+    def kind_of(self, job: str) -> str:
+        """The kind of a job, for sinks: they have the lock already."""
+        return str(self._state.get(Entity.JOB, job).detail.get("kind", "unknown"))
+
     def gauges(self) -> dict[str, int]:
         """Counts of what goes on now."""
         gauges = self.snapshot().gauges()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from prover.journal.journal import Journal
 from prover.pipeline.allocator import DeviceInfo, allocate
 from prover.pipeline.clock import Clock
 from prover.pipeline.sources import ClaimedJob, EngineCommand
-from prover.pipeline.tracker import StatusTracker
+from prover.pipeline.tracker import Sink, StatusTracker
 from prover.stack.roles import DAEMON, OWNER, SITE
 from prover.states import Command, Entity, FleetState, Transition, View, fold
 from tests.postgres import Database
@@ -53,11 +53,13 @@ class Control:
 class Prover:
     """A session with a tracker and a journal, but no engine: the tests make its moves."""
 
-    def __init__(self, database: Database, folder: Path, name: str = "prover-a", devices: int = 1) -> None:
+    def __init__(
+        self, database: Database, folder: Path, name: str = "prover-a", devices: int = 1, sinks: Sequence[Sink] = ()
+    ) -> None:
         self.clock = Clock()
         self.folder = folder
         self.journal = Journal.open(database.url(DAEMON), name, folder, version="test", clock=self.clock)
-        self.tracker = StatusTracker(self.journal.session, name, self.clock, [self.journal.sink])
+        self.tracker = StatusTracker(self.journal.session, name, self.clock, [self.journal.sink, *sinks])
         self.control = Control(self.tracker)
         self.tracker.session_starting({"prover": name, "host": "here", "version": "test"})
         infos = [DeviceInfo(name, n, f"device {n}", "cpu", 1 << 30) for n in range(devices)]

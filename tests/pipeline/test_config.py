@@ -91,7 +91,12 @@ def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_eac
     [
         ("[gpus]\ngpu_worker_per_device = 1", "gpus.gpu_worker_per_device", "did you mean gpus.gpu_workers_per_device"),
         ("[gpu]\ndevices = [0]", "gpu.devices", "did you mean gpus.devices"),
-        ("[daemon]\nlisten = 'x'", "daemon.listen", "key of the original"),
+        ("[daemon]\nlisten = 'x'", "daemon.listen", "neither unix:///PATH nor HOST:PORT"),
+        ("[daemon]\nlisten = 'unix://x'", "daemon.listen", "absolute path"),
+        ("[daemon]\nlisten = '127.0.0.1:99999'", "daemon.listen", "0 to 65535"),
+        ("[daemon]\nstatus_listen = 'unix:///x'", "daemon.status_listen", "over TCP alone"),
+        ("[daemon]\nmax_message = '129MiB'", "daemon.max_message", "less than or equal"),
+        ("[daemon]\nstatus_origin = 'a b'", "daemon.status_origin", "pattern"),
         ("[memory]\ntotal_budget = 'auto'", "memory.total_budget", "no budget for all memory"),
         ("[gpus]\ncpu_devices = 0", "gpus.cpu_devices", "greater than or equal to 1"),
         ("[gpus]\ndevices_per_proof = 0", "gpus.devices_per_proof", "greater than or equal to 1"),
@@ -201,7 +206,7 @@ def test_a_configuration_that_is_written_down_says_where_each_value_is_from_and_
     ):  # fmt: skip
         assert line in text.splitlines()
     sections = [name for name, values in tomllib.loads(text).items() for _ in values]
-    assert len(sections) == len(set(config.keys()))
+    assert len(sections) + text.count(" is not set  #") == len(set(config.keys()))
     again = config.load(write(tmp_path, text), {}, [f"daemon.database_url={environment['DATABASE_URL']}"])
     assert again == loaded.config
 
