@@ -11,7 +11,7 @@ import sys
 #: in the order they run, with the arguments that they get when all run
 BENCHES: dict[str, list[str]] = {"start": [], "proof": ["--large"], "engine": [], "journal": [], "live": []}
 #: those that one has to name
-FURTHER = ("growth", "roofline", "gpu")
+FURTHER = ("growth", "roofline", "gpu", "history")
 #: those that take options
 WITH_OPTIONS = ("proof", *FURTHER)
 

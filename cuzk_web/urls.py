@@ -18,6 +18,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("readyz", health.readyz, name="readyz"),
     path("accounts/", include("cuzk_web.accounts.urls")),
     path("jobs/", include("cuzk_web.history.urls")),
+    path("replay/", include("cuzk_web.history.replay_urls")),
+    path("statistics/", include("cuzk_web.history.statistics_urls")),
     path("submit/", include("cuzk_web.submission.urls")),
     path("alerts/", include("cuzk_web.alerts.urls")),
     path("workers/", include("cuzk_web.fleet.urls")),

@@ -150,6 +150,10 @@ class Job(Mirror):
             models.Index(
                 fields=["-submitted_at", "-number"], name="job_newest_open", condition=models.Q(ended_at=None)
             ),
+            models.Index(fields=["ended_at"], name="job_ended", condition=models.Q(ended_at__isnull=False)),
+            models.Index(
+                fields=["error_code", "ended_at"], name="job_error", condition=models.Q(error_code__isnull=False)
+            ),
             models.Index(fields=["request_id"], name="job_request_id"),
             models.Index(fields=["priority", "number"], name="job_open", condition=models.Q(ended_at=None)),
         ]
@@ -213,6 +217,11 @@ class Attempt(Mirror):
         ]
         indexes = [
             models.Index(fields=["worker", "-state_at"], name="attempt_worker"),
+            models.Index(
+                fields=["reason", "state_at"],
+                name="attempt_cause",
+                condition=models.Q(state__in=["failed", "lost"]),
+            ),
             models.Index(fields=["session"], name="attempt_open", condition=models.Q(state__in=OPEN_STATES)),
             models.Index(fields=["-state_at"], name="attempt_failed", condition=models.Q(state="failed")),
         ]

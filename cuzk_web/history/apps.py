@@ -1,4 +1,4 @@
-"""The history app: it has no tables of its own."""
+"""The history app: past jobs, and what is told of them."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import Func, Q, QuerySet, TextField, Value
+from django.db.models import Exists, Func, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import StrIndex, Upper
 from django.db.models.lookups import GreaterThan
 from django.http import QueryDict
 
-from cuzk_web.fleet.models import JobSearch
+from cuzk_web.fleet.models import Attempt, JobSearch, Session
 from cuzk_web.live.labels import KINDS
 from prover.errors import InvalidInput
 from prover.states import Job as JobState
@@ -20,9 +20,12 @@ from prover.states import Job as JobState
 STATES = [state.value for state in JobState if state]
 OPEN, ENDED = "open", "ended"
 MAX_TEXT = 1024  # bytes of UTF-8: a request id is no longer
+MAX_WORD = 300  # characters of a name: of a worker, a prover, an error code
 MAX_NUMBER = (1 << 63) - 1  # the database's largest
 SHORTEST = 3  # characters of a text that the index finds: its words are as long
-NAMES = ("kind", "state", "since", "until", "q", "before", "after")
+FILTERS = ("kind", "state", "since", "until", "worker", "prover", "miner", "sector", "error", "q")
+EDGES = ("before", "after")
+NAMES = (*FILTERS, *EDGES)
 
 
 class InvalidFilter(InvalidInput):
@@ -39,6 +42,11 @@ class JobFilter:
     state: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    worker: str = ""
+    prover: str = ""
+    miner: int | None = None
+    sector: int | None = None
+    error: str = ""
     q: str = ""
     before: int | None = None
     after: int | None = None
@@ -49,26 +57,37 @@ class JobFilter:
         for name in query:
             if name not in NAMES:
                 raise InvalidFilter(f"there is no such filter; known are {', '.join(NAMES)}", field=name[:100])
-        since, until = _moment(query, "since"), _moment(query, "until")
-        if since and until and since > until:
-            raise InvalidFilter("is later than until", field="since")
-        before, after = _number(query, "before"), _number(query, "after")
+        since, until = period(query)
+        before, after = whole(query, "before"), whole(query, "after")
         if before is not None and after is not None:
             raise InvalidFilter("cannot be combined with after", field="before")
-        return JobFilter(_kind(query), _state(query), since, until, _text(query), before, after)
+        return JobFilter(
+            _kind(query), _state(query), since, until, word(query, "worker"), word(query, "prover"),
+            _miner(query), whole(query, "sector", "must be the number of a sector"), word(query, "error").lower(),
+            _text(query), before, after,
+        )  # fmt: skip
 
     def where(self) -> Q:
         """The condition on Job, without the page's edge."""
-        where = Q()
-        if self.kind:
-            where &= Q(kind=self.kind)
+        where = self._plain()
         if self.state:
             where &= {OPEN: Q(ended_at=None), ENDED: Q(ended_at__isnull=False)}.get(self.state, Q(state=self.state))
         if self.since:
             where &= Q(submitted_at__gte=self.since)
         if self.until:
             where &= Q(submitted_at__lt=self.until)
+        if self.worker:
+            where &= Q(Exists(Attempt.objects.filter(job=OuterRef("pk"), worker=self.worker)))
+        if self.prover:
+            lives = Session.objects.filter(prover=self.prover).values("pk")
+            tried = Attempt.objects.filter(job=OuterRef("pk"), session__in=lives)
+            where &= Q(session__in=lives) | Q(Exists(tried))
         return where & self._text_where() if self.q else where
+
+    def _plain(self) -> Q:
+        """What stands in a column of its own."""
+        columns = {"kind": self.kind, "miner_id": self.miner, "sector_number": self.sector, "error_code": self.error}
+        return Q(**{name: value for name, value in columns.items() if value not in ("", None)})
 
     def _text_where(self) -> Q:
         # not LIKE, of which the database expects so few that it reads and sorts the table when most jobs are meant
@@ -77,14 +96,20 @@ class JobFilter:
         return where if self._number is None else where | Q(miner_id=self._number) | Q(sector_number=self._number)
 
     def candidates(self) -> QuerySet[JobSearch] | None:
-        """By the index, the jobs that `q` may mean: all those, and some more. None when `q` is too short for it."""
-        if len(self.q) < SHORTEST:
-            return None
+        """By the index, the jobs that texts and numbers may mean: all those, and some more. None: it cannot tell."""
+        named = {"miner": self.miner, "sector": self.sector, "error": self.error}
+        exact = [f"{name}:{value}" for name, value in named.items() if value not in ("", None)]
+        meant = Q(words__contains=exact) if exact else Q()
+        if len(self.q) >= SHORTEST:
+            meant &= self._text_candidates()
+        return JobSearch.objects.filter(meant) if meant else None
+
+    def _text_candidates(self) -> Q:
         parts = Func(Value(self.q), function="search_parts", output_field=ArrayField(TextField()))
         words = [f"error:{self.q.lower()}"]
         if self._number is not None:
             words += [f"miner:{self._number}", f"sector:{self._number}"]
-        return JobSearch.objects.filter(Q(words__contains=parts) | Q(words__overlap=words))
+        return Q(words__contains=parts) | Q(words__overlap=words)
 
     @property
     def _number(self) -> int | None:
@@ -95,14 +120,30 @@ class JobFilter:
     @property
     def active(self) -> bool:
         """Whether anything is filtered at all."""
-        return bool(self.kind or self.state or self.since or self.until or self.q)
+        return any(self.values().values())
+
+    @property
+    def detailed(self) -> bool:
+        """Whether it filters by what the page does not show at once."""
+        return any(value for name, value in self.values().items() if name not in ("kind", "state", "q"))
+
+    def values(self) -> dict[str, str]:
+        """The filters as the address has them, without the page's edge; empty where there is none."""
+        times = {"since": self.since, "until": self.until}
+        numbers = {"miner": self.miner, "sector": self.sector}
+        given = {name: getattr(self, name) for name in ("kind", "state", "worker", "prover", "error", "q")}
+        given |= {name: f"{at:%Y-%m-%dT%H:%M:%SZ}" if at else "" for name, at in times.items()}
+        given |= {name: "" if number is None else str(number) for name, number in numbers.items()}
+        return {name: given[name] for name in FILTERS}
+
+    @property
+    def query(self) -> str:
+        """This filter as a query string, without the mark."""
+        return urlencode({name: value for name, value in self.values().items() if value})
 
     def url(self, **edge: int) -> str:
         """The query string of this filter with another edge (or, without one, of the newest page)."""
-        values = {"kind": self.kind, "state": self.state, "q": self.q}
-        times = {"since": self.since, "until": self.until}
-        values |= {name: f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in times.items() if at}
-        return "?" + urlencode({name: value for name, value in (values | edge).items() if value})
+        return "?" + urlencode({name: value for name, value in (self.values() | edge).items() if value})
 
 
 def _kind(query: QueryDict) -> str:
@@ -128,7 +169,31 @@ def _text(query: QueryDict) -> str:
     return text
 
 
-def _moment(query: QueryDict, name: str) -> datetime | None:
+def _miner(query: QueryDict) -> int | None:
+    text = query.get("miner", "").strip()
+    return _integer(text.removeprefix("f0").removeprefix("t0") or text, "miner", "must be a miner such as f01000")
+
+
+def word(query: QueryDict, name: str) -> str:
+    """A name as it stands, empty when it is not given. Raises InvalidFilter."""
+    text = query.get(name, "").strip()
+    if len(text) > MAX_WORD:
+        raise InvalidFilter(f"is longer than {MAX_WORD} characters", field=name)
+    if "\0" in text:
+        raise InvalidFilter("holds a NUL character", field=name)
+    return text
+
+
+def period(query: QueryDict) -> tuple[datetime | None, datetime | None]:
+    """`since` and `until`. Raises InvalidFilter."""
+    since, until = moment(query, "since"), moment(query, "until")
+    if since and until and since > until:
+        raise InvalidFilter("is later than until", field="since")
+    return since, until
+
+
+def moment(query: QueryDict, name: str) -> datetime | None:
+    """A time, None when it is not given. Raises InvalidFilter."""
     text = query.get(name, "")
     if not text:
         return None
@@ -143,10 +208,14 @@ def _moment(query: QueryDict, name: str) -> datetime | None:
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _number(query: QueryDict, name: str) -> int | None:
-    text = query.get(name, "")
+def whole(query: QueryDict, name: str, must: str = "must be the number of a job") -> int | None:
+    """A number from 0 on, None when it is not given. Raises InvalidFilter saying what it must be."""
+    return _integer(query.get(name, "").strip(), name, must)
+
+
+def _integer(text: str, name: str, must: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_NUMBER):
-        raise InvalidFilter("must be the number of a job", field=name)
+        raise InvalidFilter(must, field=name)
     return int(text)

@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 
 from cuzk_web.faults import DatabaseTimeout, fault
-from cuzk_web.fleet.models import Job
+from cuzk_web.fleet.models import Attempt, Job, Session
 from prover.errors import CuzkError
 
 from .filters import JobFilter
@@ -43,7 +44,7 @@ class JobPage:
 def job_page(wanted: JobFilter) -> JobPage:
     """The page that the filter asks for. Raises SearchTooSlow."""
     upwards = wanted.after is not None
-    with _limited():
+    with limited():
         found = list(page_rows(wanted)[: PAGE + 1])
     more, jobs = len(found) > PAGE, found[:PAGE]
     if upwards:
@@ -54,8 +55,12 @@ def job_page(wanted: JobFilter) -> JobPage:
 def page_rows(wanted: JobFilter) -> QuerySet[Job]:
     """The filter's jobs from the page's edge on; upwards, the oldest first, when the edge is `after`."""
     rows = Job.objects.filter(wanted.where()).defer("request_digest", "times", "timings")
+    if wanted.prover and not Session.objects.filter(prover=wanted.prover).exists():
+        return rows.none()
     if (few := _few(wanted)) is not None:
         rows = rows.filter(pk__in=few)
+    elif (last := _last_seen(wanted)) is not None:
+        rows = rows.filter(submitted_at__lte=last)
     if wanted.after is not None:
         return rows.filter(_beyond(wanted.after, "gt")).order_by("submitted_at", "number")
     if wanted.before is not None:
@@ -64,10 +69,25 @@ def page_rows(wanted: JobFilter) -> QuerySet[Job]:
 
 
 def _few(wanted: JobFilter) -> list[uuid.UUID] | None:
-    """The jobs that the filter's text may mean, unless they are many, or only the table itself can tell."""
-    found = wanted.candidates() if wanted.q else None
-    ids = None if found is None else list(found.values_list("job_id", flat=True)[: FEW + 1])
-    return ids if ids is not None and len(ids) <= FEW else None
+    """The jobs that the filter may mean, unless they are many, or only the table itself can tell."""
+    found = wanted.candidates()
+    by_worker = Attempt.objects.filter(worker=wanted.worker) if wanted.worker else None
+    for rows in (found, by_worker):
+        ids = None if rows is None else list(rows.values_list("job_id", flat=True)[: FEW + 1])
+        if ids is not None and len(ids) <= FEW:
+            return ids
+    return None
+
+
+def _last_seen(wanted: JobFilter) -> datetime | None:
+    """After it no job of the filter was submitted: its worker, or all of its prover's, did their last thing then."""
+    if wanted.worker:
+        done = Attempt.objects.filter(worker=wanted.worker).order_by("-state_at").values_list("state_at", flat=True)
+        return done.first()
+    if wanted.prover:
+        ends = list(Session.objects.filter(prover=wanted.prover).values_list("ended_at", flat=True))
+        return None if None in ends else max((end for end in ends if end is not None), default=None)
+    return None
 
 
 def _beyond(edge: int, side: str) -> Q:
@@ -90,7 +110,7 @@ def _linked(wanted: JobFilter, jobs: list[Job], more: bool, upwards: bool) -> Jo
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def limited() -> Iterator[None]:
     """No reader's search keeps the database busy for long."""
     try:
         with transaction.atomic():

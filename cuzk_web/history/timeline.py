@@ -94,26 +94,33 @@ def wall_ms(start: datetime | None, end: datetime | None) -> float | None:
 
 def views(job: Job, rows: Iterable[AttemptRow]) -> dict[str, Any]:
     """The job and its attempts in the shape of `FleetState.to_json`, so that the live page's waterfall draws them."""
-    attempts = {line.attempt.id: _attempt_view(line.attempt) for line in rows}
+    attempts = {line.attempt.id: attempt_view(line.attempt) for line in rows}
     detail = {
         "request_id": job.request_id, "kind": job.kind, "number": job.number, "partitions": job.partitions,
         "partition_index": job.partition_index, "priority": job.priority, "error": job.error_message,
     }  # fmt: skip
     times = job.times or {"queued": formats.to_us(job.submitted_at)}
-    view = _view(job.state, times, detail, job.error_code, str(job.session_id or "") or None, str(job.id))
-    return {"views": {"job": {str(job.id): view}, "attempt": attempts}, "heads": {}, "ended": {}}
+    whole = view(job.state, times, detail, job.error_code, str(job.session_id or "") or None, str(job.id))
+    return {"views": {"job": {str(job.id): whole}, "attempt": attempts}, "heads": {}, "ended": {}}
 
 
-def _attempt_view(attempt: Attempt) -> dict[str, Any]:
-    view = _view(
+def attempt_view(attempt: Attempt) -> dict[str, Any]:
+    """An attempt in that shape."""
+    found = view(
         attempt.state, attempt.times, attempt.detail, attempt.reason, str(attempt.session_id), str(attempt.job_id)
     )
-    return view | {"partition": attempt.partition, "attempt_no": attempt.attempt_no, "worker": attempt.worker_id}
+    return found | {"partition": attempt.partition, "attempt_no": attempt.attempt_no, "worker": attempt.worker_id}
 
 
-def _view(
-    state: str, times: Mapping[str, Any], detail: Mapping[str, Any], reason: str | None, session: str | None, job: str
+def view(
+    state: str,
+    times: Mapping[str, Any],
+    detail: Mapping[str, Any],
+    reason: str | None = None,
+    session: str | None = None,
+    job: str | None = None,
 ) -> dict[str, Any]:
+    """A thing in the shape of `states.View`."""
     return {
         "state": state, "times": dict(times), "detail": dict(detail), "reason": reason, "session": session, "seq": 0,
         "job": job, "partition": None, "attempt_no": None, "worker": None,

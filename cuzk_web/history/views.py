@@ -16,13 +16,13 @@ from django.views.decorators.http import require_safe
 
 from cuzk_web.accounts.roles import MAY_COMMAND, MAY_READ_REQUESTS, allowed
 from cuzk_web.fleet.forms import DeadlineForm, PriorityForm
-from cuzk_web.fleet.models import Attempt, Command, Delivery, Job, JobInput
+from cuzk_web.fleet.models import Attempt, Command, Delivery, Job, JobInput, Worker
 from cuzk_web.live.labels import KINDS
 from prover.filecoin.shapes import PROOF_BYTES
 from prover.states import Job as JobState
 from prover.states import Target, job_actions
 
-from . import timeline
+from . import saved, timeline
 from .events import Cursor, event_page
 from .filters import ENDED, OPEN, STATES, InvalidFilter, JobFilter
 from .pages import SearchTooSlow, job_page
@@ -31,6 +31,7 @@ Response = TypeVar("Response", HttpResponse, StreamingHttpResponse)
 CHUNK = 1 << 20  # bytes
 _PIECE = "SELECT substring(request FROM %s FOR %s) FROM job_input WHERE job_id = %s"
 COMMANDS = 10  # shown
+KNOWN = 500  # workers that the filter offers
 ATTEMPTS = 5000  # shown at most: a job has at most 1024 partitions, and few are tried twice
 
 
@@ -42,7 +43,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
     except InvalidFilter as error:
         raise BadRequest(str(error)) from error
     choices = {"kinds": KINDS, "states": [OPEN, ENDED, *STATES]}
-    context: dict[str, Any] = {"filter": wanted, **choices}
+    context: dict[str, Any] = {"filter": wanted, "saved": saved.of(request.user), **choices, **_known()}
     try:
         context["page"] = job_page(wanted)
     except SearchTooSlow as error:
@@ -101,6 +102,12 @@ def commands_of(job: Job) -> list[Command]:
     """What was asked of a job, the newest first, and what came of it."""
     asked = Command.objects.filter(target=str(job.id), target_kind=Target.JOB.value).order_by("-requested_at")
     return list(asked[:COMMANDS])
+
+
+def _known() -> dict[str, list[str]]:
+    """The names to choose a prover and a worker from."""
+    workers = list(Worker.objects.values_list("id", "prover")[:KNOWN])
+    return {"workers": [worker for worker, _ in workers], "provers": sorted({prover for _, prover in workers})}
 
 
 def _delivered(job: Job) -> QuerySet[Delivery]:

@@ -24,7 +24,7 @@ const LAGS = 50;
 const $ = (id) => document.getElementById(id);
 const root = $("live");
 
-class Page {
+export class Page {
   lags = [];
   dirty = true;
   minutes = 1;
@@ -36,10 +36,9 @@ class Page {
   newest = null; // time of the newest transition that is not drawn yet
   stoppedAt = null; // the database's time at which timers stand still
 
-  constructor() {
-    const socket = new URL(root.dataset.socket, location.href);
-    socket.protocol = socket.protocol.replace("http", "ws");
-    this.connection = new Connection(socket.href, root.dataset.snapshot);
+  /** `connection` is a Connection, or what has its fold, its clock and its events (replay.js). */
+  constructor(connection) {
+    this.connection = connection;
     this.provers = new ProverLines($("provers"));
     this.counters = new Counters($("counters"));
     this.workers = new WorkerCards($("workers"));
@@ -167,7 +166,8 @@ class Page {
     const { connection } = this;
     const age = Math.max(connection.clock.age(), connection.silence());
     const trouble = TROUBLE[connection.status] ?? "";
-    if (connection.status.startsWith("log") || connection.status.startsWith("not")) setBadge($("data-age"), "lost", connection.status);
+    if (connection.badge) setBadge($("data-age"), ...connection.badge);
+    else if (connection.status.startsWith("log") || connection.status.startsWith("not")) setBadge($("data-age"), "lost", connection.status);
     else if (age < AGED_MS) setBadge($("data-age"), "live", "live");
     else setBadge($("data-age"), "stale", `stale ${age < 60_000 ? `${Math.floor(age / 1000)} s` : clock(age)}`);
     data(root, "connection", connection.status);
@@ -188,7 +188,7 @@ class Page {
     const proving = [...state.views.worker.keys()].filter((id) => front(state, id) !== null).length;
     const sick = [...state.views.worker.keys()].some((id) => activity(state, id) === "quarantined");
     const mark = lost || stale ? "lost" : sick ? "failed" : proving ? "busy" : "idle";
-    const words = stale ? "stale" : lost ? "prover lost" : proving ? `${proving} proving` : "idle";
+    const words = this.connection.badge ? "replay" : stale ? "stale" : lost ? "prover lost" : proving ? `${proving} proving` : "idle";
     if (document.title !== `${words} – cuzk`) document.title = `${words} – cuzk`;
     const icon = $("favicon");
     const href = icon.getAttribute("href").replace(/mark[a-z-]*\.svg/, `mark-${mark}.svg`);
@@ -203,4 +203,8 @@ const TROUBLE = {
   "not allowed": "Your account may not see the provers.",
 };
 
-new Page();
+if (root.dataset.socket) {
+  const socket = new URL(root.dataset.socket, location.href);
+  socket.protocol = socket.protocol.replace("http", "ws");
+  new Page(new Connection(socket.href, root.dataset.snapshot));
+}

@@ -18,8 +18,9 @@ export function provers(state, live, now, stale, clockNow = now) {
     const view = get(state, "session", session);
     const signs = live[session] ?? {};
     const heard = Math.max(signs.heartbeat_us ?? 0, since(view)) / 1000;
-    const ageMs = Math.max(0, clockNow - heard);
     const alive = view.state === "online" || view.state === "starting";
+    // in a replay of a time of which no sample is kept
+    const ageMs = signs.recorded === false && alive ? null : Math.max(0, clockNow - heard);
     const fresh = !stale && alive && ageMs < LEASE_MS;
     // timers of a prover that is gone stand at its last sign of life
     found.set(prover, { prover, session, view, live: signs, ageMs, fresh, alive, now: fresh ? now : Math.min(now, heard) });
@@ -52,6 +53,7 @@ function makeLine(p) {
   const line = {
     badge: el("span", { class: "badge" }), name: el("span"), local: el("span", { class: "tag" }, "local keys: not for the chain"),
     trouble: el("span", { class: "tag", hidden: true }),
+    unrecorded: el("span", { class: "fact", hidden: true }, "gauges and signs of life: not recorded"),
     version: fact("version"), host: fact("host"), device: fact("devices"), up: fact("up"), mode: fact("mode"),
     session: el("span", { class: "label" }), memoryName: el("span", {}, "memory"), memoryWords: el("b"), fill: el("span"),
     holdings: el("div", { class: "holdings" }),
@@ -61,7 +63,7 @@ function makeLine(p) {
     el("div", { class: "words" }, line.memoryName, line.memoryWords), line.meter);
   setLabel(line.session, p.session);
   line.node = el("section", { class: "card prover", "aria-label": `Prover ${p.prover}` },
-    el("div", { class: "prover-name" }, line.badge, line.name), line.local, line.trouble, line.up.node, line.device.node, line.version.node,
+    el("div", { class: "prover-name" }, line.badge, line.name), line.local, line.trouble, line.unrecorded, line.up.node, line.device.node, line.version.node,
     line.host.node, line.mode.node, el("span", { class: "fact" }, "session ", line.session), line.memory, line.holdings);
   return line;
 }
@@ -87,6 +89,7 @@ function fillLine(line, state, p, now, stale) {
   setFact(line.up, p.alive ? duration(p.now - Math.min(...Object.values(times)) / 1000) : "");
   setFact(line.mode, detail.pipeline === false ? "monolithic" : detail.split === false ? "pipeline, synchronous" : "");
   const said = p.live.gauges ?? {};
+  hide(line.unrecorded, p.ageMs !== null);
   fillMemory(line, said);
   hide(line.trouble, !said.trouble || !p.fresh);
   text(line.trouble, String(said.trouble ?? ""));

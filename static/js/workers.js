@@ -143,7 +143,7 @@ function makeCard(id) {
 
 function tickCard(card, state, now, prover) {
   data(card.node, "fresh", prover.fresh ? "yes" : "no");
-  text(card.age, prover.ageMs === null ? "" : `data ${prover.ageMs < 60_000 ? `${Math.floor(prover.ageMs / 1000)} s` : clock(prover.ageMs)}`);
+  text(card.age, prover.ageMs === null ? "data age not recorded" : `data ${prover.ageMs < 60_000 ? `${Math.floor(prover.ageMs / 1000)} s` : clock(prover.ageMs)}`);
   title(card.age, "Age of the last sign of life of this worker's prover");
   const at = prover.now ?? now;
   const view = card.frontKey === null ? null : state.views.attempt.get(card.frontKey);

@@ -23,10 +23,11 @@ class Command(BaseCommand):
         """Serve; CommandError when the address cannot be had, or the live page has failed."""
         from cuzk_web.alerts.watch import watching
         from cuzk_web.asgi import application
+        from cuzk_web.history.keeper import keeping
         from cuzk_web.live.server import SiteServer  # installs the reactor: not before it is needed
 
         server = SiteServer(application, host, port, self._say)
-        with watching():
+        with watching(), keeping():
             server.run()
         if server.failure is not None:
             raise CommandError(server.failure)
