@@ -26,7 +26,15 @@ _OPERATOR = _VIEWER | {MAY_SUBMIT, MAY_COMMAND, MAY_READ_REQUESTS, "alerts.view_
 _ADMIN = (
     _OPERATOR
     | _ALERTS
-    | {"auth.view_user", "auth.add_user", "auth.change_user", "auth.view_group", "admin.view_logentry"}
+    | {
+        "auth.view_user",
+        "auth.add_user",
+        "auth.change_user",
+        "auth.view_group",
+        "admin.view_logentry",
+        "history.view_retention",
+        "history.change_retention",
+    }
 )
 PERMISSIONS: dict[str, set[str]] = {VIEWER: _VIEWER, OPERATOR: _OPERATOR, ADMIN: _ADMIN}
 

@@ -19,6 +19,7 @@ from django.db import transaction
 from cuzk_web import formats
 from cuzk_web.live.protocol import compact
 from cuzk_web.live.retention import forget
+from cuzk_web.live.rows import SITE
 from prover.states import FleetState, Transition, apply, from_json
 
 from . import log
@@ -96,7 +97,8 @@ def _merged(low: Mapping[str, int], ahead: list[tuple[str, datetime, int]], unti
     queue: list[tuple[int, str, Transition | None, Iterator[Transition]]] = []
     for key, start, high in ahead:
         # a session is read when its turn comes, so that a long past does not stand in memory
-        queue.append((formats.to_us(start), key, None, log.following(key, low.get(key, 0), high, until)))
+        first = 0 if key == SITE else formats.to_us(start)
+        queue.append((first, key, None, log.following(key, low.get(key, 0), high, until)))
     heapq.heapify(queue)
     while queue:
         reached, key, t, rest = heapq.heappop(queue)

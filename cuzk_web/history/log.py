@@ -18,7 +18,7 @@ SKEW: Final = timedelta(minutes=1)  # by which a prover's clock may be ahead of 
 CHUNK: Final = 2000  # rows of one read
 
 _SESSIONS: Final = """SELECT id::text, started_at, head_seq FROM session
-    WHERE started_at <= %s AND (ended_at IS NULL OR ended_at >= %s)"""
+    WHERE (started_at <= %s OR id = site_session()) AND (ended_at IS NULL OR ended_at >= %s)"""
 _HEADS: Final = """SELECT k.id::text, transition_head(k.id, k.low, k.high, %s)
     FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[]) AS k(id, low, high)"""
 _BETWEEN: Final = f"""SELECT {COLUMNS} FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[]) AS k(id, low, high)

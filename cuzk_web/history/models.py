@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 MAX_NAME = 80  # characters
@@ -56,3 +57,23 @@ class Rollup(models.Model):
 
     class Meta:
         db_table = "job_rollup"
+
+
+class Retention(models.Model):
+    """How long something is kept; the function `purge` of the database reads it (sql/retention.sql)."""
+
+    name = models.TextField(primary_key=True)
+    days = models.IntegerField(validators=[MinValueValidator(1), MaxValueValidator(3650)])
+    meaning = models.TextField()
+    reached = models.DateTimeField(null=True, blank=True, help_text="what is older has gone")
+
+    class Meta:
+        db_table = "retention"
+        verbose_name_plural = "retention"
+        ordering = ("name",)
+        constraints = [
+            models.CheckConstraint(condition=models.Q(days__gte=1, days__lte=3650), name="retention_days"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -29,7 +29,7 @@ from prover.states import Entity
 from . import checkpoints, log
 from .checkpoints import Cut
 from .filters import InvalidFilter, moment
-from .models import Checkpoint
+from .models import Retention
 
 MOST_ROWS: Final = 60_000  # that a seek folds; checkpoints lie 4000 apart
 PIECE_ROWS: Final = 5000  # that a page is sent to go on from where it is
@@ -67,8 +67,10 @@ class Moment:
 
 
 def at(when: datetime) -> Moment:
-    """The live page's fold at a moment. Raises ReplayNotReady."""
+    """The live page's fold at a moment. Raises ReplayNotReady, and InvalidFilter for one that is not kept any more."""
     cut = checkpoints.last(when)
+    if not cut.at_us and (reached := _purged()) is not None:
+        raise InvalidFilter(f"is before what is kept: the log begins at {reached:%Y-%m-%dT%H:%M:%SZ}", field="at")
     high = log.heads(cut.heads, cut.at, when)
     if sum(seq - cut.heads.get(key, 0) for key, seq in high.items()) > MOST_ROWS:
         raise ReplayNotReady
@@ -95,9 +97,13 @@ def piece(after: datetime, until: datetime) -> dict[str, Any] | None:
 
 def recorded_from() -> datetime | None:
     """The first moment that can be replayed; None when there is nothing yet."""
-    first: datetime | None = log.query(_FIRST, [SITE])[0][0]
-    oldest = Checkpoint.objects.order_by("at").values_list("at", flat=True).first()
-    return first if oldest is None or first is None else min(first, oldest)
+    first: datetime | None = _purged() or log.query(_FIRST, [SITE])[0][0]
+    return first
+
+
+def _purged() -> datetime | None:
+    """Until when the log has gone; the checkpoint of that moment is the first that is left."""
+    return Retention.objects.filter(name="transitions").values_list("reached", flat=True).first()
 
 
 @require_safe

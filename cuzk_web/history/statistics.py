@@ -87,7 +87,8 @@ def throughput(request: HttpRequest) -> HttpResponse:
     rows = Rollup.objects.filter(span=span, kind=kind, start__gte=start, start__lt=until).order_by("-start")
     lines = list(rows[: MOST + 1])
     chart = {
-        "length_ms": rollups.LENGTH[span] / timedelta(milliseconds=1), "from": _ms(start), "to": _ms(until),
+        "length_ms": rollups.LENGTH[span] / timedelta(milliseconds=1), "from": _ms(start),
+        "to": max([_ms(until), *(_ms(one.start + rollups.LENGTH[span]) for one in lines[:1])]),
         "bars": [{"at": _ms(one.start), "done": one.done, "failed": one.failed, "cancelled": one.cancelled,
                   "took": one.took_ms} for one in reversed(lines[:MOST])],
     }  # fmt: skip

@@ -38,9 +38,9 @@ class Use:
     length_ms: float
 
     @property
-    def cells(self) -> list[tuple[float, float]]:
-        """(milliseconds, share) of each of COLUMNS."""
-        return [(self.spent[name], self.spent[name] / self.length_ms) for name in COLUMNS]
+    def cells(self) -> list[tuple[str, float, float]]:
+        """(name, milliseconds, share) of each of COLUMNS."""
+        return [(name, self.spent[name], self.spent[name] / self.length_ms) for name in COLUMNS]
 
     @property
     def idle(self) -> float:
