@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def make(owner: psycopg.Connection[Any], jobs: int) -> None:
 @contextmanager
 def filled(keep: Path | None, jobs: int) -> Iterator[str]:
     """The URL of a database with so many jobs, as the site's login."""
-    from tests.postgres import Database, open_folder, prepare
+    from tests.postgres import Database, migrate, open_folder, prepare
 
     with open_folder() as fresh:
         folder = keep or fresh
@@ -163,6 +164,7 @@ def filled(keep: Path | None, jobs: int) -> Iterator[str]:
             with server.connect() as connection:
                 there = connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone()
             database = Database(server, NAME) if there else prepare(server, NAME)
+            migrate(database.url(OWNER))
             with database.connect(OWNER) as owner:
                 if owner.execute("SELECT FROM job LIMIT 1").fetchone() is None:
                     make(owner, jobs)
@@ -205,22 +207,18 @@ def main(arguments: list[str] | None = None) -> int:
         import django
 
         django.setup()
-        return 0 if all([*pages(), *replays()]) else 1
+        return 0 if all([*pages(), *replays(), *sums()]) else 1
 
 
-def pages() -> Iterator[bool]:
-    """The pages of the history, asked for by a viewer."""
+def viewer() -> Callable[[str], Callable[[], Any]]:
+    """What asks for a page, as somebody who may see it."""
     from django.contrib.auth.models import Group, User
-    from django.db import connection
     from django.test import Client
-
-    from cuzk_web.fleet.models import Job
 
     user, _ = User.objects.get_or_create(username="bench")
     user.groups.add(Group.objects.get(name="viewer"))
     browser = Client(headers={"host": "localhost"})
     browser.force_login(user)
-    total = Job.objects.latest("number").number
 
     def ask(path: str) -> Callable[[], Any]:
         def get() -> None:
@@ -228,6 +226,18 @@ def pages() -> Iterator[bool]:
             assert answer.status_code == 200, (path, answer.status_code, answer.content[:300])
 
         return get
+
+    return ask
+
+
+def pages() -> Iterator[bool]:
+    """The pages of the history."""
+    from django.db import connection
+
+    from cuzk_web.fleet.models import Job
+
+    ask = viewer()
+    total = Job.objects.latest("number").number
 
     middle, failed = Job.objects.get(number=total // 2), Job.objects.filter(state="failed").latest("number")
     for query in ("", f"before={total // 2}", f"before={total // 2}&kind=snap-update&state=failed", "state=open",
@@ -261,6 +271,30 @@ def replays() -> Iterator[bool]:
     yield say("replay: seek to any moment", took, 300)
     took = timed(lambda: replay.at(last).to_json())
     yield say("replay: seek to the last", took, 300)
+    connection.close()
+
+
+def sums() -> Iterator[bool]:
+    """Statistics, from sums and without."""
+    from django.db import connection
+
+    from cuzk_web.fleet.models import Job
+    from cuzk_web.history import rollups
+
+    began, made = time.monotonic(), rollups.roll_up(every=True)
+    print(f"{made} sums of hours and days made in {time.monotonic() - began:.1f} s")
+    yield say("sums: looking for what has come", timed(lambda: rollups.roll_up()), 200)
+    yield say("sums: looking at everything", timed(lambda: rollups.roll_up(every=True)), 1000)
+    ask = viewer()
+    last = Job.objects.latest("number").submitted_at
+    day, fortnight, month = (f"{last - timedelta(days=days):%Y-%m-%dT%H:%M}" for days in (1, 14, 30))
+    until = f"{last:%Y-%m-%dT%H:%M}"
+    half = f"{last - timedelta(days=15):%Y-%m-%dT%H:%M}"
+    hour = f"{last - timedelta(hours=1):%Y-%m-%dT%H:%M}"
+    for path in (f"?since={day}", f"?since={fortnight}", f"?by=day&since={month}", f"failures/?since={month}",
+                 f"workers/?since={hour}&until={until}", f"workers/?since={day}&until={until}&prover=prover-1",
+                 f"compare/?a_since={day}&a_until={until}&b_since={half}&b_until={day}"):  # fmt: skip
+        yield say(f"/statistics/{path}"[:52], timed(ask(f"/statistics/{path}")), 200)
     connection.close()
 
 

@@ -71,7 +71,7 @@ def test_the_log_goes_up_to_a_checkpoint_but_for_what_open_jobs_did(database: Da
             "site_session()::text, 100), '' FROM unnest(ARRAY[10, 35, 36]) AS n"
         )
         assert web.execute("SELECT purge()").fetchone() == (1,)
-        assert [row[0] for row in owner.execute("SELECT job FROM transition").fetchall()] == [open_one]
+        assert [str(row[0]) for row in owner.execute("SELECT job FROM transition").fetchall()] == [open_one]
         assert owner.execute("SELECT count(*) FROM checkpoint").fetchone() == (2,)
         reached = "SELECT reached = (SELECT min(at) FROM checkpoint) FROM retention WHERE name = 'transitions'"
         assert owner.execute(reached).fetchone() == (True,)
