@@ -90,7 +90,7 @@ def test_a_recorded_run_shows_the_same_cards(served: Site, recorded: list[tuple[
     expect(page.get_by_text("gauges and signs of life: not recorded")).to_be_visible()
     assert page.locator(".worker button:visible").count() == 0
     first, second = recorded[5][0], recorded[6][0]
-    page.get_by_role("button", name="5 min").click()
+    page.get_by_role("region", name="Replay").get_by_role("button", name="5 min", exact=True).click()
     page.get_by_label("Moment that is shown").focus()
     page.keyboard.press("ArrowRight")
     expect(page).to_have_url(re.compile(r"at=20"))
