@@ -29,6 +29,8 @@ from pydantic import (
 
 from . import original_environment
 from .errors import InvalidInput
+from .filecoin.circuit_ids import circuit_of
+from .filecoin.errors import CircuitUnknown
 from .filecoin.request import MAX_REQUEST
 from .filecoin.shapes import PARAMETER_CACHE, ProofKind
 from .memory import DEVICE_SHARE, LEAST_CHUNK, memory
@@ -45,9 +47,6 @@ PREFIX = "CUZK_"  # of the environment: CUZK_GPUS__CPU_DEVICES=2 sets gpus.cpu_d
 _ALIASES = {"DATABASE_URL": "daemon.database_url", "FIL_PROOFS_PARAMETER_CACHE": "srs.param_cache"}
 #: keys of the original daemon that this one does not have, and why
 _NOT_HERE = {
-    "memory.total_budget": "there is no budget for all memory; memory.host_memory bounds bases and tables",
-    "memory.safety_margin": "there is no budget for all memory; memory.host_memory bounds bases and tables",
-    "memory.eviction_min_idle": "keys stay loaded",
     "memory.pinned_budget": "deprecated in the original; there are no pinned buffers",
     "memory.working_memory_budget": "deprecated in the original; memory.device_chunk bounds what a device works on",
     "scheduler.max_batch_size": "PoSt proofs are never batched",
@@ -58,12 +57,14 @@ _NOT_HERE = {
     "pipeline.synthesis_concurrency": "use pipeline.max_parallel_synthesis",
     "pipeline.slot_size": "a path of the original that is not here",
     "pipeline.max_gpu_queue_depth": "there is no pacer; the queue is bounded by the workers",
-    "srs.preload": "deprecated in the original; keys are loaded when they are needed",
 }
 #: keys that take several values
-_LISTS = frozenset({"gpus.devices"})
+_LISTS = frozenset({"gpus.devices", "srs.preload"})
 #: keys of our own that have another name now
 _RENAMED = {"gpus.table_budget": "memory.host_memory"}
+#: of a machine's memory the budget leaves so much where nothing is said, but no more than this part
+_MARGIN = 5 << 30
+_MARGIN_SHARE = 4
 #: where nothing is said, bases and tables get this part of the host's memory
 _HOST_SHARE = 4
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", re.ASCII)
@@ -103,6 +104,14 @@ def _size(value: object) -> object:
 def _chunk(value: ByteSize | None) -> ByteSize | None:
     if value is not None and value < LEAST_CHUNK:
         raise ValueError(f"should be greater than or equal to {LEAST_CHUNK}")
+    return value
+
+
+def _circuit(value: str) -> str:
+    try:
+        circuit_of(value)
+    except CircuitUnknown as error:
+        raise ValueError(error.message) from None
     return value
 
 
@@ -181,8 +190,11 @@ class Gpus(Section):
 
 
 class Memory(Section):
-    """How much memory bases and tables may take."""
+    """How much memory all work may take, and of it bases and tables."""
 
+    total_budget: Size = None
+    safety_margin: Size = None
+    eviction_min_idle: Seconds = 300.0
     host_memory: Size = None
     device_memory: Size = None
     device_chunk: Annotated[Size, AfterValidator(_chunk)] = None
@@ -217,6 +229,7 @@ class Srs(Section):
 
     param_cache: Path = Path(PARAMETER_CACHE)
     make_missing: bool = False
+    preload: tuple[Annotated[str, AfterValidator(_circuit)], ...] = ()
 
 
 class Cache(Section):
@@ -256,6 +269,13 @@ class Config(Section):
     def device_threads(self) -> int:
         """CPU threads of one device phase: all, unless it is limited."""
         return self.gpus.gpu_threads or cpus()
+
+    def budget_bytes(self) -> int:
+        """Memory that partitions and keys may reserve together: what is set, or all but a margin."""
+        if self.memory.total_budget is not None:
+            return self.memory.total_budget
+        total, margin = memory().total, self.memory.safety_margin
+        return max(0, total - (min(_MARGIN, total // _MARGIN_SHARE) if margin is None else margin))
 
     def table_bytes(self, device_memory: int | None = None) -> int:
         """Memory for the bases and tables of one kind's key: all kinds get the same. `device_memory` is what the

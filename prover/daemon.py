@@ -19,6 +19,7 @@ import structlog
 from . import __version__, jaxconf
 from .commands.exits import Exit
 from .config import Config
+from .errors import CuzkError
 from .filecoin.shapes import ProofKind
 from .groth16.store import LOCAL_WARNING, KeyStore
 from .groth16.tables import TableStore
@@ -26,12 +27,14 @@ from .journal.errors import DatabaseAway
 from .journal.journal import Journal
 from .memory import memory
 from .notify import Notifier
+from .pipeline.budget import MemoryBudget
 from .pipeline.clock import Clock
-from .pipeline.device_memory import bound_chunks
+from .pipeline.device_memory import bound_chunks, device_use
 from .pipeline.devices import Device, discover
 from .pipeline.engine import Engine, EngineOptions, Wish
 from .pipeline.filecoin import FilecoinKind, KindSettings
 from .pipeline.holdings import Holdings
+from .pipeline.keys import KeyManager
 from .pipeline.kinds import AnyKind
 from .pipeline.progress import Progress
 from .pipeline.tables import THREAD_NAME
@@ -145,9 +148,10 @@ class Prover:
         self._devices = discover(config.daemon.prover, jax_devices, config.gpus.devices, per_proof=per_proof)
         bound_chunks(self._devices, config.memory.device_chunk, config.memory.device_memory)
         self._keys = KeyStore(config.srs.param_cache)
-        self._kinds = make_kinds(config, self._keys, self._devices)
         self._results = LateResults()
         self._holdings = Holdings()
+        self._manager = make_manager(config, self._keys, self._devices, self._holdings)
+        self._kinds = make_kinds(self._manager)
         self._live = Live(config.daemon.prover, __version__, self._devices, Meters())
         self._service = self._make_service()
 
@@ -157,12 +161,12 @@ class Prover:
             daemon.database_url, self._keys, makes_keys=self._config.srs.make_missing,
             allow_local_keys=daemon.allow_local_keys,
         )  # fmt: skip
-        keys = KeyControl(self._kinds, self._devices, self._holdings)
-        return Service(options(daemon), self._live, daemon.database_url, keys, desk)
+        return Service(options(daemon), self._live, daemon.database_url, KeyControl(self._manager), desk)
 
     def run(self) -> Exit:
         """The service, and sessions, one after another: a new one when the lease of the last was lost."""
         self._say_what_is_here()
+        threading.Thread(target=self._preload, name="preload", daemon=True).start()
         self._service.start()
         try:
             return self._run_sessions()
@@ -181,9 +185,18 @@ class Prover:
     def _session(self, journal: Journal) -> Session:
         self._results.use(journal)
         return Session(
-            self._config, journal, self._devices, self._kinds, self._results, self._holdings, self._detail(),
-            self._notifier, self._live,
+            self._config, journal, self._devices, self._kinds, self._results, self._holdings, self._manager,
+            self._detail(), self._notifier, self._live,
         )  # fmt: skip
+
+    def _preload(self) -> None:
+        """The keys that the configuration names, one after the other; what fails is tried when a job needs it."""
+        for name in self._config.srs.preload:
+            try:
+                already, milliseconds = self._manager.preload(name)
+                log.info("key preloaded", name=name, already=already, ms=milliseconds)
+            except CuzkError as error:
+                log.warning("key not preloaded", name=name, code=error.code, error=str(error))
 
     def _open_journal(self) -> Journal | None:
         """A new session, once the database is there; None when a signal came first."""
@@ -220,7 +233,8 @@ class Session:
 
     def __init__(
         self, config: Config, journal: Journal, devices: Sequence[Device], kinds: Mapping[str, AnyKind],
-        results: LateResults, holdings: Holdings, detail: JsonObject, notifier: Notifier, live: Live,
+        results: LateResults, holdings: Holdings, manager: KeyManager, detail: JsonObject, notifier: Notifier,
+        live: Live,
     ) -> None:  # fmt: skip
         self._config = config
         self._notifier = notifier
@@ -229,6 +243,7 @@ class Session:
         self._detail = detail
         self._sampled = 0.0
         self._status = ""
+        self._devices, self._manager = devices, manager
         self._process = psutil.Process()
         self._progress = Progress(factor=config.failures.stuck_after)
         self._live = live
@@ -237,7 +252,7 @@ class Session:
         live.use(self._tracker, journal)
         self._engine = Engine(
             self._tracker, devices, kinds, journal, results, engine_options(config), on_tick=self._tick,
-            holdings=holdings,
+            holdings=holdings, keys=manager,
         )  # fmt: skip
 
     def run(self, stop: Signals) -> Exit | None:
@@ -291,19 +306,29 @@ class Session:
             self._journal.sample(gauges)
             self._status = f"{gauges['gpu_active']} workers prove, {gauges['open_jobs']} jobs"
 
+    def _memory_gauges(self) -> dict[str, Any]:
+        """What is reserved, and beside it what the process, the machine (or container) and the devices say."""
+        machine = memory()
+        return {
+            "memory_total_bytes": machine.total, "memory_available_bytes": machine.available,
+            **self._manager.budget.figures().gauges(),
+            "keys": [row.to_json() for row in self._manager.loaded()],
+            "device_memory": [use.to_json() for use in map(device_use, self._devices) if use is not None],
+        }  # fmt: skip
+
     def _gauges(self) -> dict[str, Any]:
         calls, spent_ns = self._tracker.calls, self._tracker.spent_ns
         return {
             **self._tracker.gauges(), "rss_bytes": self._process.memory_info().rss,
-            "memory_total_bytes": memory().total,
+            **self._memory_gauges(),
             "tracker_calls": calls, "tracker_ms": spent_ns // 1_000_000, "journal_waiting": self._journal.waiting,
             "trouble": self._journal.trouble, "stalled": self._progress.stalled(),
             **self._engine.book.quarantine.counts(),
         }  # fmt: skip
 
 
-def make_kinds(config: Config, keys: KeyStore, devices: Sequence[Device]) -> dict[str, AnyKind]:
-    """The kinds that this prover proves, by name."""
+def make_manager(config: Config, keys: KeyStore, devices: Sequence[Device], holdings: Holdings) -> KeyManager:
+    """All keys of the process, within its memory budget."""
     own_memory = [found for device in devices if (found := device.own_memory) is not None]
     settings = KindSettings(
         keys,
@@ -313,8 +338,17 @@ def make_kinds(config: Config, keys: KeyStore, devices: Sequence[Device]) -> dic
         table_bytes=config.table_bytes(min(own_memory, default=None)),
         device_threads=config.device_threads,
         synthesis_threads=config.synthesis_threads,
+        on_host=not own_memory,
     )
-    return {str(kind): FilecoinKind(kind, settings) for kind in ProofKind}
+    return KeyManager(
+        settings, MemoryBudget(config.budget_bytes()), devices, holdings, min_idle_s=config.memory.eviction_min_idle,
+        changed=holdings.ended,
+    )  # fmt: skip
+
+
+def make_kinds(keys: KeyManager) -> dict[str, AnyKind]:
+    """The kinds that this prover proves, by name."""
+    return {str(kind): FilecoinKind(kind, keys.settings, keys) for kind in ProofKind}
 
 
 def engine_options(config: Config) -> EngineOptions:

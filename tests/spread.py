@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 #: unit -> the beginnings of the paths of its tests
 TOGETHER = {
     "provers": ("tests/e2e/", "tests/cli/test_prove.py", "tests/cli/test_daemon.py"),
-    "arrays": ("tests/algebra/", "tests/groth16/", "tests/circuits/", "tests/pipeline/test_post.py"),
+    "arrays": (
+        "tests/algebra/",
+        "tests/groth16/",
+        "tests/circuits/",
+        "tests/pipeline/test_post.py",
+        "tests/pipeline/test_keys.py",
+    ),
 }
 #: modules that take long, whatever the number of their tests
 LONG = ("tests/journal/", "tests/live/", "tests/stack/", "tests/states/test_search.py", "tests/pages/")

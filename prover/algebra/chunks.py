@@ -33,8 +33,14 @@ class Limit:
 
     def __init__(self, nbytes: int, resident: int = 0) -> None:
         """`resident` bytes of rows may stay on the device between sums; what is more is copied for each sum."""
-        self.nbytes, self._room = max(nbytes, LEAST), resident
+        self.nbytes, self._room, self.most_resident = max(nbytes, LEAST), resident, resident
         self._lock = threading.RLock()  # a collection of garbage may drop rows wherever this thread is
+
+    @property
+    def resident(self) -> int:
+        """Bytes of rows that stay on the device now."""
+        with self._lock:
+            return self.most_resident - self._room
 
     def keep(self, nbytes: int) -> bool:
         """Whether so many bytes more may stay on the device; then they are counted."""

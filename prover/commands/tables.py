@@ -6,8 +6,8 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from prover.filecoin.errors import CircuitUnknown
-from prover.filecoin.shapes import CircuitShape, circuit_shapes
+from prover.filecoin.circuit_ids import circuit_of
+from prover.filecoin.shapes import CircuitShape
 
 from .arguments import Parsers, add_keys, cache_directory
 from .exits import Exit
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> Exit:
     said = [f"memory.host_memory={arguments.memory}"] if arguments.memory else []
     memory = config.load(None, flags=said).table_bytes()
     names = chosen(arguments.keys, arguments.names)
-    shapes = [_shape(name) for name in names]
+    shapes = [circuit_of(name) for name in names]
     tables = table_store()
     if tables is None:
         raise TablesNotKept("the folder cannot be written", field="cache.directory")
@@ -56,13 +56,6 @@ def table_store() -> TableStore | None:
 
     folder = cache_directory("tables")
     return TableStore(folder, cpus()) if folder else None
-
-
-def _shape(name: str) -> CircuitShape:
-    found = [shape for shape in circuit_shapes() if shape.key_name == name]
-    if not found:
-        raise CircuitUnknown(field=name)
-    return found[0]
 
 
 def _make(store: KeyStore, name: str, shape: CircuitShape, tables: TableStore, memory: int) -> None:

@@ -24,8 +24,8 @@ def circuit_id(shape: CircuitShape) -> str:
 
 
 def circuit_of(name: str) -> CircuitShape:
-    """The circuit of an id, of a key's name, or of a label. Raises CircuitUnknown."""
-    found = _circuits().get(name)
+    """The circuit of an id, of a key's name, or of a label (with a hyphen, too). Raises CircuitUnknown."""
+    found = _circuits().get(name.strip())
     if found is None:
         known = ", ".join(circuit_id(shape) for shape in circuit_shapes())
         raise CircuitUnknown(f"{name[:100]!r} is none of {known}", field="circuit_id")
@@ -41,4 +41,8 @@ def id_of_key(key_name: str) -> str | None:
 @cache
 def _circuits() -> Mapping[str, CircuitShape]:
     shapes = list(circuit_shapes())
-    return {name: shape for shape in shapes for name in (circuit_id(shape), shape.key_name, shape.label)}
+    return {name: shape for shape in shapes for name in (circuit_id(shape), shape.key_name, *_labels(shape))}
+
+
+def _labels(shape: CircuitShape) -> tuple[str, str]:
+    return shape.label, shape.label.replace(" ", "-")

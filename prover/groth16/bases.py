@@ -54,6 +54,10 @@ class KeyBases:
         """Memory of all rows."""
         return sum(bases.nbytes for bases in self._bases.values())
 
+    def planned_nbytes(self, table_bytes: int) -> int:
+        """The same once the tables are made that `table_bytes` hold."""
+        return sum(layout.nbytes for layout in choose(self._sections, table_bytes).values())
+
     @property
     def tabulated(self) -> bool:
         """Whether any section has tables."""

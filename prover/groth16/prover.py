@@ -118,6 +118,10 @@ class ProvingKey:
         """Memory of bases and tables, in bytes; where there is a store, they are mapped from its files."""
         return self._bases.nbytes
 
+    def planned_nbytes(self, table_bytes: int) -> int:
+        """Memory of bases and tables once those are made that `table_bytes` hold."""
+        return self._bases.planned_nbytes(table_bytes)
+
     def warm_up(self) -> None:
         """Compile all that a proof needs, so that it retraces nothing; almost nothing of its work is done."""
 

@@ -4,7 +4,8 @@ A key NAME is NAME.params, NAME.vk and NAME.meta. Two files of our own lie besid
 made here (good for tests and test networks, never for the chain), and NAME.checked records that every point of the
 file with this digest was checked, so that it's done once. The record also has what the file system says of the file:
 a list of keys can tell at once that a file is not the one that was checked, without reading it. A key is one for the
-chain when its verifying key is the published one; then its NAME.params must be the published one too.
+chain when its verifying key is the published one; then its NAME.params must be the published one too. NAME.damaged
+marks one whose files turned out damaged when it was loaded: nobody tries again before they change.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class KeyEntry:
     digest: str | None  # of the file that was checked; None when none was
     checked_at: float | None  # seconds since the epoch
     changed: bool  # since it was checked, as far as the file system tells
+    set_aside: str | None = None  # why nobody tries to load it again
 
     @property
     def local(self) -> bool:
@@ -75,6 +77,7 @@ class KeyStore:
         """`manifest`: the published files; those of the Filecoin network when there is none."""
         self.directory = directory
         self._manifest = published() if manifest is None else manifest
+        self._aside: dict[str, dict[str, Any]] = {}  # marks of this process, where the directory is not to be written
 
     def path(self, name: str, suffix: str) -> Path:
         """The file of the key `name` ("v28-...", without suffix) with `suffix` params, vk, meta, local or checked."""
@@ -102,6 +105,7 @@ class KeyStore:
             digest=record.get("digest"),
             checked_at=record.get("checked_at"),
             changed=bool(record) and record.get("file") != _identity(path),
+            set_aside=self._cause(name),
         )
 
     def is_local(self, name: str, record: dict[str, Any] | None = None) -> bool:
@@ -173,6 +177,7 @@ class KeyStore:
         parameters.check(_fraction(parameters.point_count(), progress) if progress else None)
         digest = parameters.digest()
         self._compare_published(entry, digest)
+        self._acquit(name)
         self._write_record(name, _record(parameters, digest) | {"file": identity})
         return self.find(name)
 
@@ -202,6 +207,34 @@ class KeyStore:
         foreign_vk = self.path(name, "vk").exists() and not self.is_local(name)
         if self.path(name, "params").exists() or foreign_vk:
             raise KeyExists(f"{name} is in {self.directory} already; remove it by hand if it's to be made again")
+
+    def set_aside(self, name: str, error: KeyFileDamaged) -> None:
+        """Mark a key whose files turned out damaged: it is not tried again before they are others, or `check` is glad
+        of them."""
+        mark = {"cause": str(error), "code": error.code, "at": time.time(), "files": self._identities(name)}
+        self._aside[name] = mark
+        with contextlib.suppress(KeyWriteFailed):  # a directory that others own: this process knows it
+            _write(self.path(name, "damaged"), [json.dumps(mark).encode()])
+
+    def refuse_set_aside(self, name: str) -> None:
+        """Raise KeyFileDamaged, with the cause, for a key that was set aside and whose files are the same still."""
+        cause = self._cause(name)
+        if cause is not None:
+            raise KeyFileDamaged(f"set aside: {cause}; put another file there, or run `cuzk keys check`", field=name)
+
+    def _cause(self, name: str) -> str | None:
+        mark = _read_json(self.path(name, "damaged")) or self._aside.get(name, {})
+        same = bool(mark) and mark.get("files") == self._identities(name)
+        return str(mark.get("cause")) if same else None
+
+    def _identities(self, name: str) -> dict[str, dict[str, int] | None]:
+        files = {suffix: self.path(name, suffix) for suffix in ("params", "vk")}
+        return {suffix: _identity(path) if path.exists() else None for suffix, path in files.items()}
+
+    def _acquit(self, name: str) -> None:
+        self._aside.pop(name, None)
+        with contextlib.suppress(OSError):
+            self.path(name, "damaged").unlink(missing_ok=True)
 
     def _write_record(self, name: str, record: dict[str, Any]) -> None:
         with contextlib.suppress(KeyWriteFailed):  # a directory that others own: the check is made again next time

@@ -23,10 +23,14 @@ from types import TracebackType
 from ..errors import CuzkError
 from .attempts import Order
 
-#: frees what it can of so many bytes, by closing reservations
-Evict = Callable[[int], object]
+#: frees what it can of so many bytes, by closing reservations, but never the holding of that name
+Evict = Callable[[int, str | None], object]
 #: cancelled claims that may lie in the heap beside as many that wait
 _MOST_GONE = 64
+
+
+#: bytes of a budget that nobody bounded
+UNLIMITED = 1 << 62
 
 
 class BudgetExceeded(CuzkError):
@@ -47,6 +51,7 @@ class Claim:
     order: Order
     parts: Mapping[str, int]
     beside: int = 0  # bytes that are reserved already, not pinned, and that this is of no use without: its key's
+    spare: str | None = None  # the name of that key: it is not evicted for this
     lasting: bool = False  # a key's: held beyond any piece of work
 
     @property
@@ -188,7 +193,7 @@ class Waiting:
 class MemoryBudget:
     """`total` bytes that reservations share. Thread-safe."""
 
-    def __init__(self, total: int, evict: Evict = lambda _: 0) -> None:
+    def __init__(self, total: int, evict: Evict = lambda _nbytes, _spare: 0) -> None:
         """`evict` is called with the budget's lock, when the first of those who wait lacks so many bytes."""
         self.total = total
         self._evict = evict
@@ -241,7 +246,7 @@ class MemoryBudget:
                 self._drop(source)
                 raise
             waiter = self._stand(source, claim, wake)
-            if claim.size == 0 or (self._first() is waiter and self._make_room(claim.size)):
+            if claim.size == 0 or (self._first() is waiter and self._make_room(claim)):
                 self._drop(source)
                 return self._grant(claim)
             return self._reason(waiter)
@@ -294,7 +299,7 @@ class MemoryBudget:
         """Grant in order as long as there is room."""
         while (waiter := self._first()) is not None:
             error = self._refusal(waiter.claim)  # something may have been pinned since
-            if error is None and not self._make_room(waiter.claim.size):
+            if error is None and not self._make_room(waiter.claim):
                 return
             if waiter.wake is not None:
                 self._wakes.append(waiter.wake)
@@ -315,11 +320,11 @@ class MemoryBudget:
         waiter.granted, waiter.error = (None if error else self._grant(waiter.claim)), error
         waiter.ended.set()
 
-    def _make_room(self, nbytes: int) -> bool:
-        short = self._used + nbytes - self.total
+    def _make_room(self, claim: Claim) -> bool:
+        short = self._used + claim.size - self.total
         if short > 0:
-            self._evict(short)
-        return self._used + nbytes <= self.total
+            self._evict(short, claim.spare)
+        return self._used + claim.size <= self.total
 
     def _grant(self, claim: Claim) -> Reservation:
         held = _Held(next(self._numbers), claim, dict(claim.parts))
@@ -378,8 +383,9 @@ class MemoryBudget:
 
     def _shrink(self, held: _Held, phase: str, nbytes: int) -> int:
         with self._changing():
-            freed = max(0, held.left[phase] - nbytes)
-            held.left[phase] -= freed
+            before = held.left.get(phase, 0)
+            freed = max(0, before - nbytes)
+            held.left[phase] = before - freed
             self._account(held, -freed)
             return freed
 

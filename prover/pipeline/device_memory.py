@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import structlog
 
 from ..algebra import chunks
 from ..algebra.chunks import Limit
 from ..memory import DEVICE_SHARE
-from ..states import Holding
+from ..states import Holding, JsonObject
 from .devices import Device
 from .kinds import Report
 
@@ -29,6 +30,34 @@ def bound_chunks(devices: Sequence[Device], chunk: int | None, resident: int | N
             continue
         nbytes = (own or 0) // _CHUNK_SHARE if chunk is None else chunk
         chunks.bound(device.handle, Limit(nbytes, (own or 0) // DEVICE_SHARE if resident is None else resident))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """How a device's own memory is used, in bytes: apart from the host's budget, bounded by chunks."""
+
+    device: int
+    total: int
+    used: int | None  # by its allocator's own reading
+    chunk: int  # what it is given at a time at most
+    resident: int  # of bases and tables that stay on it between sums
+    resident_limit: int
+
+    def to_json(self) -> JsonObject:
+        """As the journal samples it."""
+        return {
+            "device": self.device, "total_bytes": self.total, "used_bytes": self.used, "chunk_bytes": self.chunk,
+            "resident_bytes": self.resident, "resident_limit_bytes": self.resident_limit,
+        }  # fmt: skip
+
+
+def device_use(device: Device) -> DeviceUse | None:
+    """None for a device whose memory is the host's."""
+    limit, own = chunks.limit_of(device.handle), device.own_memory
+    if limit is None or own is None:
+        return None
+    stats = getattr(device.handle, "memory_stats", lambda: None)() or {}
+    return DeviceUse(device.ordinal, own, stats.get("bytes_in_use"), limit.nbytes, limit.resident, limit.most_resident)
 
 
 @contextmanager

@@ -11,15 +11,19 @@ import structlog
 
 from ..errors import CuzkError
 from ..states import Admin, Entity, FleetState, JsonObject, Lifecycle, Target
+from .admission import Admission
 from .allocator import WorkerSlot, allocate
 from .availability import Availability
-from .commands import Commands
+from .budget import UNLIMITED, MemoryBudget
+from .commands import Commands, Executor
 from .crew import Crew
 from .devices import Device
 from .finalizer import TAILS_PER_WORKER, FinalizerPool
 from .holdings import Holdings
 from .job_commands import JobCommands
 from .jobs import JobBook
+from .key_commands import KeyCommands
+from .keys import KeyManager
 from .kinds import AnyKind
 from .monolithic import MonolithicWorker
 from .pool import Pool
@@ -74,7 +78,7 @@ class Engine:
     def __init__(
         self, tracker: StatusTracker, devices: Sequence[Device], kinds: Mapping[str, AnyKind], source: JobSource,
         results: ResultStore, options: EngineOptions | None = None, *, on_tick: Callable[[], None] = lambda: None,
-        holdings: Holdings | None = None,
+        holdings: Holdings | None = None, keys: KeyManager | None = None, budget: MemoryBudget | None = None,
     ) -> None:  # fmt: skip
         self.tracker = tracker
         self.options = options or EngineOptions()
@@ -95,9 +99,15 @@ class Engine:
         self._availability = Availability(
             tracker, self._devices, self._worker_slots, self._recheck, every_s=self.options.probe_every_s
         )
+        self._keys = keys
+        budget = budget or (keys.budget if keys is not None else MemoryBudget(UNLIMITED))
+        self._admission = Admission(tracker, budget, self.book.pending.recheck)
+        self._holdings.listen(self.wake)
         self._crew = Crew(tracker)
         self._finalizers = FinalizerPool(self.book, TAILS_PER_WORKER * max(1, len(self._worker_slots)))
-        self._synthesis = SynthesisPool(self.book, self._places, self.options.synthesis_threads)
+        self._synthesis = SynthesisPool(
+            self.book, self._places, self._admission, self.options.synthesis_threads
+        )  # fmt: skip
         self._workers = [self._worker(slot) for slot in self._worker_slots]
         self._commands = self._executors()
         self._claims = SupervisedThread("engine", self._loop, lambda error: None)
@@ -109,7 +119,7 @@ class Engine:
     def _worker(self, slot: WorkerSlot) -> Worker:
         device = self._devices[slot.device.id]
         if not self.options.pipeline:
-            return MonolithicWorker(slot, device, self.book, self._availability)
+            return MonolithicWorker(slot, device, self.book, self._availability, self._admission)
         return PipelineWorker(
             slot, device, self.book, self._availability, self._places, self._crew, self._finalizers,
             split=self.options.split,
@@ -118,7 +128,10 @@ class Engine:
     def _executors(self) -> Commands:
         of_workers = WorkerCommands(self.tracker, {w.slot.id: w.restart for w in self._workers}, self._recheck)
         of_jobs = JobCommands(self.tracker, self.book)
-        return Commands(self.tracker, {Target.WORKER: of_workers, Target.JOB: of_jobs}, of_jobs.knows)
+        executors: dict[Target, Executor] = {Target.WORKER: of_workers, Target.JOB: of_jobs}
+        if self._keys is not None:
+            executors[Target.KEY] = KeyCommands(self.tracker, self._keys)
+        return Commands(self.tracker, executors, of_jobs.knows)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -221,6 +234,7 @@ class Engine:
         while self._running:
             self._woken.clear()
             self._on_tick()
+            self._admission.look()
             self.book.look_for_keys()
             self._look_at_devices()
             with self._claiming:

@@ -50,4 +50,5 @@ class FinalizerPool:
         except BaseException as error:
             self._book.failed(task, ThreadDied.of(error))
         finally:
+            task.close()
             tails.release()

@@ -7,6 +7,7 @@ thread of an earlier session still loads is told to the present one.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..states import Holding, JsonObject
@@ -29,6 +30,7 @@ class Holdings:
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}
         self._tracker: StatusTracker | None = None
+        self._listener: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
 
     def use(self, tracker: StatusTracker) -> None:
@@ -38,6 +40,14 @@ class Holdings:
             for name, said in self._said.items():
                 if said.state in _LASTING:
                     tracker.holding(name, said.state, said.detail, reason=said.reason)
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """From now on `listener`, and nobody else, hears when a load has ended; it must return at once."""
+        self._listener = listener
+
+    def ended(self) -> None:
+        """A load has ended, and who waits for its key may go on."""
+        self._listener()
 
     def __call__(self, name: str, state: Holding, detail: JsonObject, *, reason: str | None = None) -> object:
         """Something is being loaded or compiled, is ready, or failed."""

@@ -12,6 +12,7 @@ import structlog
 
 from ..errors import CuzkError, InvalidRequest, UnsupportedProof
 from ..states import Attempt, Holding, JsonObject
+from .admission import AttemptMemory
 from .assembler import Assembler
 from .attempts import AttemptKey, Order, order
 from .kinds import AnyKind, KeyAwaited, Report
@@ -72,6 +73,15 @@ class Task:
     avoid: frozenset[str] = frozenset()  # workers on which it failed, as long as others take work
     synthesized: Any = None
     pending: Any = None  # what the device left for the tail
+    memory: AttemptMemory | None = None  # from its reservation to its end
+    awaited: KeyAwaited | None = None  # its key was evicted: it waits until that is here again
+    refused: CuzkError | None = None  # why it will never have memory
+
+    def close(self) -> None:
+        """It has ended, or goes back to where it waits for memory."""
+        memory, self.memory = self.memory, None
+        if memory is not None:
+            memory.close()
 
     @property
     def order(self) -> Order:
@@ -112,7 +122,8 @@ class JobBook:
         self.later = Later()
         self._runs: dict[str, JobRun] = {}
         self._ended = threading.Condition()
-        self._shown: set[str] = set()  # keys that are said to be awaited
+        self._shown: dict[str, str] = {}  # keys that are said to be awaited, and what is said
+        self._parked: list[Task] = []  # their keys are not here
 
     # -- in ---------------------------------------------------------------------------------------------------------
 
@@ -145,16 +156,44 @@ class JobBook:
             self._load(run)
         except KeyAwaited as awaited:
             log.info("job waits for its key", job=run.info.id, request_id=run.info.request_id, reason=str(awaited))
-            run.awaited = awaited
-            self._show_awaited()
+            self._await(run, awaited)
             return
         except BaseException as error:  # nobody looks at what a loader's thread raises
             self._fail(run, error)
             return
         self._deliver_if_complete(run)
 
+    def _await(self, run: JobRun, awaited: KeyAwaited) -> None:
+        try:
+            awaited.begin(order(run.info), self.report)
+        except Exception as error:
+            self._fail(run, error)
+            return
+        with run.lock:
+            run.awaited = awaited
+            ended = run.ended
+        if ended:
+            awaited.leave()
+        self._show_awaited()
+
+    def park(self, task: Task, awaited: KeyAwaited) -> None:
+        """An attempt whose key was evicted waits apart, until the key is here again: the next one goes on."""
+        try:
+            awaited.begin(task.order, self.report)
+        except Exception as error:
+            self._fail(task.run, error)
+            return
+        with self._ended:
+            self._parked.append(task)
+
+    def refuse(self, task: Task, error: CuzkError) -> None:
+        """An attempt that can never have the memory that it needs ends its job."""
+        self._fail(task.run, error)
+
     def look_for_keys(self) -> None:
-        """Have those jobs loaded further whose keys are not being made any more. To be called now and then."""
+        """Have those jobs and attempts go on whose keys are here, or not being made any more. To be called now and
+        then."""
+        self._unpark()
         with self._ended:
             awaiting = [(run, run.awaited) for run in self._runs.values() if run.awaited is not None]
         for run, awaited in awaiting:
@@ -163,16 +202,39 @@ class JobBook:
                 self._defer(partial(self._load_further, run, awaited))
         self._show_awaited()
 
+    def _unpark(self) -> None:
+        with self._ended:
+            parked, self._parked = self._parked, []
+        for task in parked:
+            if task.run.ended and task.awaited is not None:
+                task.awaited.leave()
+            elif task.awaited is not None and task.awaited.still():
+                with self._ended:
+                    self._parked.append(task)
+            else:
+                self._queue_again(task)
+
+    def _queue_again(self, task: Task) -> None:
+        awaited, task.awaited = task.awaited, None
+        try:
+            if awaited is not None:
+                awaited.then()
+        except Exception as error:
+            self._fail(task.run, error)
+            return
+        self.pending.put(task.order, task)
+
     def _show_awaited(self) -> None:
         """The keys that jobs wait for are seen as holdings of this session, as long as jobs do."""
         with self._ended:
-            wanted = {run.awaited.name: run.awaited.label for run in self._runs.values() if run.awaited is not None}
-            for name in wanted.keys() - self._shown:
-                detail = {"name": f"{wanted[name]}, being made: jobs wait for it"}
-                self.tracker.holding(f"key:{name}@awaited", Holding.LOADING, detail)
-            for name in self._shown - wanted.keys():
+            awaited = [run.awaited for run in self._runs.values()] + [task.awaited for task in self._parked]
+            wanted = {each.name: each.what for each in awaited if each is not None}
+            for name, what in wanted.items():
+                if self._shown.get(name) != what:
+                    self.tracker.holding(f"key:{name}@awaited", Holding.LOADING, {"name": what})
+            for name in self._shown.keys() - wanted.keys():
                 self.tracker.holding(f"key:{name}@awaited", Holding.EVICTED, {})
-            self._shown = set(wanted)
+            self._shown = wanted
 
     def _load_further(self, run: JobRun, awaited: KeyAwaited) -> None:
         run.parse = awaited.then
@@ -409,6 +471,8 @@ class JobBook:
     def _close(self, run: JobRun) -> None:
         """Take an ended job out of the book and the queues."""
         self._discard(run)
+        if run.awaited is not None:
+            run.awaited.leave()
         with self._ended:
             self._runs.pop(run.info.id, None)
             self._ended.notify_all()
@@ -422,7 +486,8 @@ class JobBook:
             return task.run is run and unwanted(task)
 
         self.pending.drop(run.info.id, is_dropped)
-        for _ in self.ready.drop(run.info.id, is_dropped):
+        for task in self.ready.drop(run.info.id, is_dropped):
+            task.close()
             self._slots.release()
 
     # -- reading ----------------------------------------------------------------------------------------------------

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from .admission import Admission
+from .allocator import WorkerSlot
+from .availability import Availability
+from .devices import Device
 from .finalizer import finish
-from .jobs import Task
+from .jobs import JobBook, Task
+from .synthesis import admitted
 from .workers import Worker
 
 
@@ -12,16 +17,30 @@ class MonolithicWorker(Worker):
 
     loop_name = "monolithic"
 
+    def __init__(
+        self, slot: WorkerSlot, device: Device, book: JobBook, availability: Availability, admission: Admission
+    ) -> None:
+        super().__init__(slot, device, book, availability)
+        self._admission = admission
+
     def take(self) -> Task | None:
         """The most urgent pending task."""
         return self.book.pending.get(
-            lambda task: self.tracker.may_claim(self.slot.id), lambda: self.supervised.renewing, self.suits
-        )
+            lambda task: self.tracker.may_claim(self.slot.id), lambda: self.supervised.renewing, self.suits,
+            self._admission,
+        )  # fmt: skip
 
     def prove(self, task: Task) -> bool:
         """Synthesis, device and tail."""
+        try:
+            return admitted(self.book, task) and self._prove(task)
+        finally:
+            task.close()
+
+    def _prove(self, task: Task) -> bool:
         if not self.tracker.claim_unsynthesised(task.key, self.slot.id):
             if self.tracker.is_open(task.key):
+                task.close()
                 self.book.pending.put(task.order, task)
             return False
         task.run.started = True

@@ -7,11 +7,22 @@ import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from .attempts import Order
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Gate(Protocol[T_contra]):
+    """What the first item has to pass. Called with the queue's lock."""
+
+    def admits(self, item: T_contra) -> bool:
+        """Whether it may be taken now; then it is."""
+
+    def nothing(self) -> object:
+        """Nobody waits, or nobody takes any more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -54,19 +65,23 @@ class PriorityQueue(Generic[T]):
 
     def get(
         self, may_take: Callable[[T], bool] = lambda item: True, leave: Callable[[], bool] = lambda: False,
-        suits: Callable[[T], bool] = lambda item: True,
+        suits: Callable[[T], bool] = lambda item: True, gate: Gate[T] | None = None,
     ) -> T | None:  # fmt: skip
-        """The most urgent item that `suits`, waiting for one (and for `may_take`) as long as it takes.
+        """The most urgent item that `suits`, waiting for one (and for `may_take`, and the gate) as long as it takes.
 
         None once the queue is closed, or once `leave` says so; `recheck` has all of them asked again.
         """
         with self._changed:
             while not self._closed and not leave():
                 entry = self._best(suits)
-                if entry is not None and may_take(entry.item):
+                if entry is not None and may_take(entry.item) and (gate is None or gate.admits(entry.item)):
                     self._remove(entry)
                     return entry.item
+                if gate is not None and not self._size:
+                    gate.nothing()
                 self._changed.wait()
+            if gate is not None:
+                gate.nothing()
             return None
 
     def best(self) -> Order | None:
@@ -81,6 +96,7 @@ class PriorityQueue(Generic[T]):
             for entry in found:
                 self._remove(entry)
             self._tidy()
+            self._changed.notify_all()  # the first one may be another now
             return [entry.item for entry in found]
 
     def reorder(self, job: str, order: Callable[[T], Order]) -> None:

@@ -34,11 +34,11 @@ class SingleFlight(Generic[K, V]):
         with self._lock:
             self._made.pop(key, None)
 
-    def has(self, key: K) -> bool:
-        """Whether it was made."""
+    def made(self, key: K) -> V | None:
+        """What was made for `key`, without waiting; None when it was not, or not yet."""
         with self._lock:
             future = self._made.get(key)
-        return future is not None and future.done()
+        return future.result() if future is not None and future.done() and future.exception() is None else None
 
     def _make(self, key: K, future: Future[V], make: Callable[[], V]) -> None:
         try:
@@ -47,3 +47,19 @@ class SingleFlight(Generic[K, V]):
             with self._lock:
                 del self._made[key]
             future.set_exception(error)
+
+
+class Once(Generic[V]):
+    """One thing that is made once."""
+
+    def __init__(self) -> None:
+        self._flight: SingleFlight[None, V] = SingleFlight()
+
+    def get(self, make: Callable[[], V]) -> V:
+        """What was made; what `make` raises is raised for all who wait for it, and the next one tries again."""
+        return self._flight.get(None, make)
+
+    @property
+    def made(self) -> V | None:
+        """What was made, without waiting; None when it was not, or not yet."""
+        return self._flight.made(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .admission import Admission
 from .jobs import JobBook, Task
 from .queues import Slots
 from .supervision import SupervisedThread, ThreadDied
@@ -14,10 +15,10 @@ class SynthesisPool:
     GPU worker claims the attempt. Slots bound the memory of what is synthesised and not yet on a device.
     """
 
-    def __init__(self, book: JobBook, slots: Slots, threads: int) -> None:
+    def __init__(self, book: JobBook, slots: Slots, admission: Admission, threads: int) -> None:
         self._book = book
         self._slots = slots
-        self._threads = [SynthesisThread(book, slots, n) for n in range(threads)]
+        self._threads = [SynthesisThread(book, slots, admission, n) for n in range(threads)]
 
     def start(self) -> None:
         """Run the threads."""
@@ -39,18 +40,20 @@ class SynthesisPool:
 class SynthesisThread:
     """One thread of the pool; when it dies its attempt fails and it comes back."""
 
-    def __init__(self, book: JobBook, slots: Slots, number: int) -> None:
+    def __init__(self, book: JobBook, slots: Slots, admission: Admission, number: int) -> None:
         self._book = book
         self._slots = slots
+        self._admission = admission
         self._task: Task | None = None
         self.supervised = SupervisedThread(f"synthesis-{number}", self._loop, self._died)
 
     def _loop(self, _epoch: int) -> None:
         while self._slots.acquire():
-            self._task = self._book.pending.get()
+            self._task = self._book.pending.get(gate=self._admission)
             if self._task is None:
                 return
-            if not synthesize(self._book, self._task):
+            if not (admitted(self._book, self._task) and synthesize(self._book, self._task)):
+                self._task.close()
                 self._slots.release()
             self._task = None
 
@@ -58,14 +61,26 @@ class SynthesisThread:
         task, self._task = self._task, None
         if task is not None:
             self._book.failed(task, ThreadDied.of(error))
+            task.close()
             self._slots.release()
+
+
+def admitted(book: JobBook, task: Task) -> bool:
+    """Whether an attempt that was taken has its key and its memory. Without its key it is parked; without any hope of
+    memory its job fails."""
+    if task.awaited is not None:
+        book.park(task, task.awaited)
+    elif task.refused is not None:
+        book.refuse(task, task.refused)
+    return task.memory is not None
 
 
 def synthesize(book: JobBook, task: Task) -> bool:
     """Synthesise a pending task and queue it as ready; False when it ended instead."""
     tracker = book.tracker
     task.run.started = True
-    if not (tracker.reserved(task.key) and tracker.partition_synth_start(task.key)):
+    reserved = {} if task.memory is None else {"bytes": task.memory.nbytes}
+    if not (tracker.reserved(task.key, reserved) and tracker.partition_synth_start(task.key)):
         return False
     try:
         task.synthesized = task.run.kind.synthesize(task.work, book.report)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -26,41 +27,63 @@ _LEAST_PROGRESS = 0.01
 
 
 class _Ending(Exception):
-    """The process ends."""
+    """The process ends, or the tables are not wanted any more."""
 
 
-def make_later(key: ProvingKey, table_bytes: int, name: str, detail: JsonObject, report: Report) -> threading.Thread:
-    """Start making the tables that `table_bytes` of memory hold, seen as the holding `name`; the thread that does."""
-    thread = threading.Thread(target=_make, args=(key, table_bytes, name, detail, report), name=THREAD_NAME)
-    thread.start()
-    return thread
+class Tabulation:
+    """The making of the tables that `table_bytes` of memory hold, seen as the holding `name`. It begins at once."""
 
+    def __init__(self, key: ProvingKey, table_bytes: int, name: str, detail: JsonObject, report: Report) -> None:
+        self._name, self._detail, self._report = name, detail, report
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(key, table_bytes), name=THREAD_NAME)
+        self._thread.start()
 
-def _make(key: ProvingKey, table_bytes: int, name: str, detail: JsonObject, report: Report) -> None:
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+    @property
+    def running(self) -> bool:
+        """Whether it still uses the key."""
+        return self._thread.is_alive()
 
-    began, said = time.monotonic(), -1.0
+    def stop(self) -> None:
+        """Go on no further than the piece that is being made."""
+        self._stopped.set()
 
-    def made(fraction: float) -> None:
-        nonlocal said
-        if not threading.main_thread().is_alive():
-            raise _Ending
-        if fraction >= said + _LEAST_PROGRESS:
-            said = fraction
-            report(name, Holding.LOADING, {**detail, "progress": fraction})
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        self._thread.join(timeout)
 
-    try:
-        key.tabulate(table_bytes, made)
-    except _Ending:
-        return
-    except Exception as error:
-        code, text = describe(error)
-        log.warning("tables not made", key=name, code=code, error=text)
-        report(name, Holding.FAILED, {**detail, "error": text}, reason=code)
-        return
-    if key.tabulated:
-        seconds = round(time.monotonic() - began, 1)
-        made(1.0)
-        log.info("tables ready", key=name, mib=key.nbytes >> 20, seconds=seconds)
-        report(name, Holding.READY, {**detail, "progress": 1.0, "bytes": key.nbytes, "seconds": seconds})
+    def _run(self, key: ProvingKey, table_bytes: int) -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+        began = time.monotonic()
+        try:
+            key.tabulate(table_bytes, self._progress())
+        except _Ending:
+            return
+        except Exception as error:
+            code, text = describe(error)
+            log.warning("tables not made", key=self._name, code=code, error=text)
+            self._report(self._name, Holding.FAILED, {**self._detail, "error": text}, reason=code)
+            return
+        if key.tabulated:
+            seconds = round(time.monotonic() - began, 1)
+            log.info("tables ready", key=self._name, mib=key.nbytes >> 20, seconds=seconds)
+            self._say(1.0)
+            done = {**self._detail, "progress": 1.0, "bytes": key.nbytes, "seconds": seconds}
+            self._report(self._name, Holding.READY, done)
+
+    def _progress(self) -> Callable[[float], None]:
+        said = -1.0
+
+        def made(fraction: float) -> None:
+            nonlocal said
+            if self._stopped.is_set() or not threading.main_thread().is_alive():
+                raise _Ending
+            if fraction >= said + _LEAST_PROGRESS:
+                said = fraction
+                self._say(fraction)
+
+        return made
+
+    def _say(self, fraction: float) -> None:
+        self._report(self._name, Holding.LOADING, {**self._detail, "progress": fraction})

@@ -80,6 +80,7 @@ class Worker:
         task, self._front = self._front, None
         if task is not None:
             self.book.failed(task, ThreadDied.of(error))
+            task.close()
         elif not self._blamed:
             self.book.quarantine.failed(self.slot.id, "", ThreadDied.of(error))
         self._blamed = False
@@ -114,8 +115,11 @@ class Worker:
                 return False
             self._blamed = True
             self.book.failed(task, ThreadDied.of(error))
+            task.close()
             raise
         task.synthesized = None
+        if task.memory is not None:
+            task.memory.device_done()
         return self.tracker.handoff(task.key) if split else self.tracker.finishing(task.key)
 
     def _failed(self, task: Task, error: Exception) -> None:
@@ -169,9 +173,10 @@ class PipelineWorker(Worker):
         self._slots.release()
         self._log.info("GPU worker picked up synthesized proof", job_id=task.key.job, partition=task.key.partition)
         if not self.compute(task, split=self._split):
+            task.close()
             return False
         if not self._split:
-            return finish(self.book, task)
+            return self._finish(task)
         self._tails.acquire()  # at once: `take` saw a free place, and only this worker takes them
         self._finalizers.submit(task, self._tails)
         return True
@@ -181,9 +186,16 @@ class PipelineWorker(Worker):
         super().close()
         self._tails.close()
 
+    def _finish(self, task: Task) -> bool:
+        try:
+            return finish(self.book, task)
+        finally:
+            task.close()
+
     def _give_back(self, task: Task) -> None:
         """It ended before it could be claimed; or this worker may not claim any more and another shall."""
         if self.tracker.is_open(task.key):
             self.book.ready.put(task.order, task)
         else:
+            task.close()
             self._slots.release()

@@ -137,4 +137,4 @@ FRONT = frozenset(
 #: the states of a job that one session holds
 JOB_LEASED = frozenset({Job.LOADING, Job.RUNNING, Job.ASSEMBLING, Job.VERIFYING})
 #: reasons of a transition that leaves a job in its state and changes what is said of it (its detail)
-JOB_NOTES = frozenset({"priority", "deadline", "deadline_missed"})
+JOB_NOTES = frozenset({"priority", "deadline", "deadline_missed", "memory"})

@@ -14,10 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from prover.pipeline.allocator import DeviceInfo
+from prover.pipeline.attempts import Order
+from prover.pipeline.budget import Claim, MemoryBudget
 from prover.pipeline.devices import Device, Observation
 from prover.pipeline.engine import Engine, EngineOptions
 from prover.pipeline.holdings import Holdings
-from prover.pipeline.kinds import AnyKind, ProofRefused, Report
+from prover.pipeline.keys import KeyManager
+from prover.pipeline.kinds import AnyKind, Lease, ProofRefused, Report
 from prover.pipeline.sources import ClaimedJob, EngineCommand, JobInfo
 from prover.pipeline.tracker import StatusTracker
 from prover.states import JOB_ACTIONS, Entity, FleetState, Holding, Refused, Target, Transition
@@ -78,6 +81,7 @@ class ControlledKind:
         self.errors: dict[tuple[str, str, int], list[BaseException]] = defaultdict(list)
         self.order: list[tuple[str, str, int]] = []
         self.refuse_delivery = False
+        self.needs: dict[str, int] = {}  # bytes by phase, of each attempt
 
     def gate(self, step: str, job: str, partition: int = 0) -> Gate:
         """Make the step of this partition wait."""
@@ -97,6 +101,13 @@ class ControlledKind:
         parts = [Part(value["job"], partition) for partition in range(value["partitions"])]
         self._step("load", parts[0])
         return parts
+
+    def lease(self, work: Part) -> Lease:
+        self._step("lease", work)
+        return Lease()
+
+    def claim(self, work: Part, owner: str, order: Order) -> Claim:
+        return Claim(owner, order, self.needs)
 
     def has_local_keys(self, work: Part) -> bool:
         return True
@@ -177,7 +188,8 @@ class Rig:
 
     def __init__(
         self, *, devices: int | Sequence[Device] = 1, kinds: dict[str, AnyKind] | None = None,
-        holdings: Holdings | None = None, session: str = "session", **options: object,
+        holdings: Holdings | None = None, budget: MemoryBudget | None = None,
+        keys: KeyManager | None = None, session: str = "session", **options: object,
     ) -> None:  # fmt: skip
         self.kind = ControlledKind()
         self.source = MemorySource()
@@ -193,7 +205,7 @@ class Rig:
         ]  # fmt: skip
         self.engine = Engine(
             self.tracker, self.devices, kinds or {"controlled": self.kind}, self.source, self.results,
-            EngineOptions(**options), holdings=holdings,  # type: ignore[arg-type]
+            EngineOptions(**options), holdings=holdings, budget=budget, keys=keys,  # type: ignore[arg-type]
         )  # fmt: skip
         self._numbers = 0
 

@@ -34,7 +34,7 @@ class Idle:
         self.held: list[Reservation] = []
         budget.use_evictor(self.evict)
 
-    def evict(self, nbytes: int) -> None:
+    def evict(self, nbytes: int, spare: str | None) -> None:
         if sum(held.nbytes for held in self.held) < nbytes:
             return
         while nbytes > 0:

@@ -12,7 +12,7 @@ import pytest
 from prover import config
 from prover.algebra import chunks
 from prover.config import ConfigurationInvalid
-from prover.memory import memory
+from prover.memory import Memory, memory
 from prover.settings_text import MASK, to_toml
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,9 @@ def test_memory_of_tables_is_the_smaller_of_host_and_device_and_the_same_for_eac
         ("[daemon]\nstatus_listen = 'unix:///x'", "daemon.status_listen", "over TCP alone"),
         ("[daemon]\nmax_message = '129MiB'", "daemon.max_message", "less than or equal"),
         ("[daemon]\nstatus_origin = 'a b'", "daemon.status_origin", "pattern"),
-        ("[memory]\ntotal_budget = 'auto'", "memory.total_budget", "no budget for all memory"),
+        ("[memory]\ntotal_budget = 'much'", "memory.total_budget", "no size"),
+        ("[memory]\neviction_min_idle = 'soon'", "memory.eviction_min_idle", "no duration"),
+        ("[srs]\npreload = ['wpost-32q']", "srs.preload", "is none of"),
         ("[gpus]\ncpu_devices = 0", "gpus.cpu_devices", "greater than or equal to 1"),
         ("[gpus]\ndevices_per_proof = 0", "gpus.devices_per_proof", "greater than or equal to 1"),
         ("[gpus]\nplatform = 'tpu'", "gpus.platform", "'cpu' or 'gpu'"),
@@ -123,6 +125,18 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, field: str, message: 
         config.load(write(tmp_path, text), {})
     assert caught.value.field == field and message in str(caught.value)
     assert "cuzk.toml" in str(caught.value) or field == "gpus", "where it was said"
+
+
+def test_the_budget_is_all_memory_but_a_margin_unless_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def budget(*flags: str, machine: int = 256) -> float:
+        monkeypatch.setattr(config, "memory", lambda: Memory(machine << 30, 0))
+        return config.load(None, {}, flags).budget_bytes() / 2**30
+
+    assert budget() == 251 and budget(machine=8) == 6, "of a small machine a quarter is left"
+    assert budget("memory.safety_margin=10GiB") == 246 and budget("memory.safety_margin=10GiB", machine=8) == 0
+    assert budget("memory.total_budget=64GiB", "memory.safety_margin=10GiB") == 64
+    loaded = config.load(None, {}, ["srs.preload=wpost-2k,window-post-32GiB", "memory.eviction_min_idle=5m"])
+    assert loaded.srs.preload == ("wpost-2k", "window-post-32GiB") and loaded.memory.eviction_min_idle == 300
 
 
 def test_a_misspelt_variable_or_flag_is_refused() -> None:

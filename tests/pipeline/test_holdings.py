@@ -83,11 +83,11 @@ import sys, time
 from types import SimpleNamespace
 from prover import config, daemon
 from prover.commands.exits import Exit
-from prover.pipeline.tables import make_later
+from prover.pipeline.tables import Tabulation
 
 def run(prover):
     key = SimpleNamespace(tabulate=lambda *_: time.sleep(600))
-    make_later(key, 1, "key:k@tables", {}, lambda *_, **__: None)
+    Tabulation(key, 1, "key:k@tables", {}, lambda *_, **__: None)
     return Exit.OK
 
 daemon.Prover = type("Prover", (), {"__init__": lambda self, *_: None, "run": run})

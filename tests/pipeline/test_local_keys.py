@@ -14,7 +14,7 @@ from prover.filecoin.shapes import ProofKind, post_shape
 from prover.groth16.making import OTHERS_MAKE, making
 from prover.groth16.store import KeyStore
 from prover.pipeline import local_keys
-from prover.pipeline.filecoin import FilecoinKind, KindSettings
+from prover.pipeline.key_loading import make_missing
 from prover.pipeline.local_keys import KeyNotMade, make_local_key
 from prover.states import Entity, Holding, legal
 
@@ -61,9 +61,8 @@ def test_a_key_is_made_once_and_its_phase_is_seen(tmp_path: Path, monkeypatch: p
         return 0, ""
 
     monkeypatch.setattr(local_keys, "_run", run)
-    kind = FilecoinKind(ProofKind.WINDOW_POST, KindSettings(keys, make_missing=True))
     for _ in range(2):
-        kind._make_key(SHAPE, said)
+        make_missing(keys, SHAPE, said)
     assert runs == [["-m", "prover", "keys", "setup", "window-post", "--size", "2KiB", "--out", str(tmp_path)]]
     assert [state for state, _ in said.moves] == ["loading", "loading", "loading", "ready"]
     assert [detail.get("progress") for _, detail in said.moves] == [None, 0.25, 0.5, None]
@@ -91,8 +90,7 @@ def test_a_key_that_another_process_makes_is_waited_for_and_used(
 def test_a_key_that_is_being_made_already_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys, said = KeyStore(tmp_path), Said()
     monkeypatch.setattr(local_keys, "_run", lambda *_: pytest.fail("a second maker"))
-    kind = FilecoinKind(ProofKind.WINDOW_POST, KindSettings(keys, make_missing=True))
-    waiter = threading.Thread(target=kind._make_key, args=(SHAPE, said))
+    waiter = threading.Thread(target=make_missing, args=(keys, SHAPE, said))
     with making(tmp_path, SHAPE.key_name):
         waiter.start()
         while not said.moves:

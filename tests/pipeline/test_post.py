@@ -169,7 +169,7 @@ def test_tables_are_made_once_in_the_background_and_seen_with_their_progress(kin
     work = fresh.load(request())[0]
     for device in discover("prover", jaxconf.devices("cpu"), [0, 1]):
         fresh.prepare(work, device, report)
-    fresh._tabulating.get(work.shape.key_name, threading.current_thread).join(60)
+    fresh._keys.get(work.shape).tabulation.join(60)
     assert [state for state, _ in said] == ["loading"] * (len(said) - 1) + ["ready"] and len(said) > 3
     assert [detail["progress"] for _, detail in said] == sorted(detail["progress"] for _, detail in said)
     (_, begun), (_, ended) = said[0], said[-1]
