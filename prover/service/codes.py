@@ -27,7 +27,7 @@ _STATUS = {
     "database_away": grpc.StatusCode.UNAVAILABLE,
     "database_full": grpc.StatusCode.UNAVAILABLE,
     "service_draining": grpc.StatusCode.UNAVAILABLE,
-    "method_unavailable": grpc.StatusCode.UNIMPLEMENTED,
+    "key_in_use": grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 

@@ -51,9 +51,3 @@ class ServiceDraining(CuzkError):
     """The prover is about to stop; another one, or its next start, takes the request."""
 
     code = "service_draining"
-
-
-class MethodUnavailable(CuzkError):
-    """This prover cannot do what the method asks for."""
-
-    code = "method_unavailable"
