@@ -10,11 +10,25 @@ import traceback
 from collections.abc import Sequence
 
 from prover import __version__
-from prover.commands import circuit, daemon, doctor, errors, job, keys, prove, sample, status, submit, up, verify
+from prover.commands import (
+    circuit,
+    daemon,
+    doctor,
+    errors,
+    job,
+    keys,
+    prove,
+    sample,
+    status,
+    submit,
+    timeline,
+    up,
+    verify,
+)
 from prover.commands.exits import MEANINGS, Exit, FileUnwritable, exit_code
 from prover.errors import CuzkError, InternalError
 
-COMMANDS = (up, daemon, submit, job, status, sample, circuit, keys, prove, verify, doctor, errors)
+COMMANDS = (up, daemon, submit, job, status, timeline, sample, circuit, keys, prove, verify, doctor, errors)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

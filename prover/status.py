@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from prover.filecoin.circuit_ids import id_of_key
@@ -22,6 +23,11 @@ from prover.states import ATTEMPT_ENDS, JOB_LEASED, Attempt, Entity, FleetState,
 
 _WAITING = frozenset({Attempt.ABSENT, Attempt.PENDING, Attempt.RESERVED})
 _ON_WORKER = frozenset({Attempt.CLAIMED, Attempt.DEVICE_WAIT, Attempt.DEVICE, Attempt.FINALIZING, Attempt.FINISHING})
+_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(_WAITING, "pending"), Attempt.SYNTHESIZING: "synthesizing", Attempt.READY: "synth_done",
+    **dict.fromkeys(_ON_WORKER, "gpu"), Attempt.DONE: "done",
+}  # fmt: skip
+_ENDS = tuple(ATTEMPT_ENDS)
 _KINDS_ENDED = {"completed": Job.DONE, "failed": Job.FAILED}
 
 
@@ -51,7 +57,8 @@ class Moment:
 def status(moment: Moment) -> dict[str, Any]:
     """The JSON object of GET /status."""
     session = moment.state.get(Entity.SESSION, moment.session)
-    count = Counter(view.state for _, view in moment.views(Entity.ATTEMPT))
+    attempts = moment.state.views[Entity.ATTEMPT].values()
+    count = Counter([view.state for view in attempts if view.session == moment.session])
     return {
         "version": session.detail.get("version"),
         "session": moment.session,
@@ -96,32 +103,28 @@ def _memory(gauges: Mapping[str, Any]) -> dict[str, int | None]:
 
 def original_word(state: str) -> str:
     """The original's word for the state of an attempt."""
-    if state in _WAITING:
-        return "pending"
-    if state in _ON_WORKER:
-        return "gpu"
-    return {Attempt.SYNTHESIZING: "synthesizing", Attempt.READY: "synth_done", Attempt.DONE: "done"}.get(
-        Attempt(state), "failed"
-    )
+    return _WORDS.get(state, "failed")
 
 
 def _pipelines(moment: Moment) -> Iterator[dict[str, Any]]:
     """The jobs that this session has taken up, in the order in which it did."""
-    leased = [(job.times.get(Job.LOADING, 0), key, job) for key, job in moment.views(Entity.JOB)]
-    for since, key, job in sorted(leased, key=lambda each: each[:2]):
-        if job.state in JOB_LEASED:
-            partitions = [_partition(moment, key, n) for n in range(job.detail.get("partitions", 0))]
-            yield {
-                "job_id": job.detail.get("request_id"),
-                "job": key,
-                "phase": job.state,
-                "proof_kind": job.detail.get("kind"),
-                "started_secs_ago": moment.seconds_since(since),
-                "partition_index": job.detail.get("partition_index", 0),
-                "total_partitions": len(partitions),
-                "partitions_done": sum(partition["state"] == "done" for partition in partitions),
-                "partitions": partitions,
-            }
+    leased = [
+        (job.times.get(Job.LOADING, 0), key, job)
+        for key, job in moment.views(Entity.JOB) if job.state in JOB_LEASED
+    ]  # fmt: skip
+    for since, key, job in sorted(leased, key=itemgetter(0, 1)):
+        partitions = [_partition(moment, key, n) for n in range(job.detail.get("partitions", 0))]
+        yield {
+            "job_id": job.detail.get("request_id"),
+            "job": key,
+            "phase": job.state,
+            "proof_kind": job.detail.get("kind"),
+            "started_secs_ago": moment.seconds_since(since),
+            "partition_index": job.detail.get("partition_index", 0),
+            "total_partitions": len(partitions),
+            "partitions_done": sum(partition["state"] == "done" for partition in partitions),
+            "partitions": partitions,
+        }
 
 
 def _partition(moment: Moment, job: str, number: int) -> dict[str, Any]:
@@ -133,18 +136,17 @@ def _partition(moment: Moment, job: str, number: int) -> dict[str, Any]:
         "state": "done" if view.reason == RESULT_ARRIVED else original_word(view.state),
         "phase": view.state or None,
         "attempt": attempt_no,
-        "synth_ms": _took_ms(moment, view, Attempt.SYNTHESIZING, Attempt.READY),
-        "gpu_ms": _took_ms(moment, view, Attempt.CLAIMED, None),
+        "synth_ms": _took_ms(moment, view.times, Attempt.SYNTHESIZING, Attempt.READY, *_ENDS),
+        "gpu_ms": _took_ms(moment, view.times, Attempt.CLAIMED, *_ENDS),
     }
 
 
-def _took_ms(moment: Moment, view: View, start: Attempt, end: Attempt | None) -> int | None:
-    """Whole milliseconds from `start` to `end`, the attempt's own end, or now; None before the start."""
-    begun = view.times.get(start)
+def _took_ms(moment: Moment, times: Mapping[str, int], start: Attempt, *ends: Attempt) -> int | None:
+    """Whole milliseconds from `start` to the first of `ends` that was entered, or to now; None before the start."""
+    begun = times.get(start)
     if begun is None:
         return None
-    ends = [view.times[state] for state in ({end} | ATTEMPT_ENDS if end else ATTEMPT_ENDS) if state in view.times]
-    return (min(ends, default=moment.now_us) - begun) // 1000
+    return (next((times[end] for end in ends if end in times), moment.now_us) - begun) // 1000
 
 
 def _workers(moment: Moment) -> Iterator[dict[str, Any]]:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
+from psycopg import sql
 
 from prover.errors import CuzkError
 from prover.filecoin.request import ProofRequest
-from prover.states import JOB_ENDS, Entity, FleetState, Job, Lifecycle, View, from_json
+from prover.states import JOB_ENDS, Entity, FleetState, Job, Lifecycle, Transition, View, from_json
 
 from .connection import connect, is_away, is_full
 from .errors import DatabaseAway, DatabaseFull, RequestConflict
@@ -48,6 +49,18 @@ SELECT DISTINCT ON (prover) id::text, prover, state,
        (SELECT gauges FROM sample WHERE session_id = session.id ORDER BY at DESC LIMIT 1)
 FROM session WHERE id <> site_session()
 ORDER BY prover, started_at DESC
+"""
+_MOVES = """
+SELECT j.request_id, t.session_id::text, t.seq, to_us(t.at), t.mono_ns, t.entity, t.entity_id, t.old, t.new,
+       t.job::text, t.partition, t.attempt_no, t.worker, t.reason, t.detail
+FROM transition t JOIN job j ON j.id = t.job
+WHERE t.entity = 'attempt' AND {} = %s
+ORDER BY t.at, t.session_id, t.seq
+"""
+_JOB_START = "SELECT to_us(submitted_at) FROM job WHERE id = %s"
+_LAST_SESSION = """
+SELECT to_us(started_at), id::text FROM session
+WHERE id <> site_session() AND (%s::text IS NULL OR prover = %s) ORDER BY started_at DESC LIMIT 1
 """
 _NOW = "SELECT to_us(clock_timestamp()), extract(epoch FROM lease_length())::float8"
 _VIEWS = """
@@ -147,6 +160,14 @@ class Fleet:
         return session.state == Lifecycle.ONLINE and (age is None or age > self.lease_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The moves of one job, or those of one session."""
+
+    column: Literal["job", "session_id"]
+    value: str
+
+
 class Client:
     """A connection that is made when it is needed. Raises DatabaseAway, DatabaseFull or DatabaseUnusable."""
 
@@ -233,6 +254,24 @@ class Client:
         for entity, key, *fields in views:
             state.views[Entity(entity)][key] = View(*fields)
         return Fleet(from_json(state.to_json()), sessions, now_us, lease_s)
+
+    def scope_of_job(self, name: str) -> tuple[int, Scope]:
+        """When a job was submitted (microseconds), and what happened to it. Raises JobUnknown."""
+        job = self.find(name).job
+        return int(self._row(_JOB_START, [job])[0]), Scope("job", job)
+
+    def scope_of_session(self, prover: str | None = None) -> tuple[int, Scope] | None:
+        """When the last session of a prover, or of all, began, and what happened in it; None when there is none."""
+        with self._open() as connection:
+            row = connection.execute(_LAST_SESSION, [prover, prover]).fetchone()
+        return None if row is None else (row[0], Scope("session_id", row[1]))
+
+    def attempt_moves(self, scope: Scope) -> Iterator[tuple[str, Transition]]:
+        """The moves of attempts, with the request ids of their jobs, in the order of their times; as they are read."""
+        query = sql.SQL(_MOVES).format(sql.Identifier("t", scope.column))
+        with self._open() as connection, connection.transaction(), connection.cursor("moves") as cursor:
+            for name, *row in cursor.execute(query, [scope.value]):
+                yield name, Transition.from_row(row)
 
     def _row(self, query: str, values: list[Any]) -> tuple[Any, ...]:
         with self._open() as connection:

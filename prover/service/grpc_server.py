@@ -18,8 +18,10 @@ from typing import Any
 
 import grpc
 import structlog
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from prover.filecoin.proto import cuzk_pb2 as pb
 
@@ -50,8 +52,26 @@ def make_server(engine: ProvingEngine, meters: Meters, max_message: int, token: 
     )
     handlers = {name: _handler(name, method, meters) for name, method in _methods(engine).items()}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)])
-    reflection.enable_server_reflection([SERVICE.full_name, reflection.SERVICE_NAME], server)
+    names = [SERVICE.full_name, reflection.SERVICE_NAME]
+    reflection.enable_server_reflection(names, server, pool=described())
     return server
+
+
+def described() -> DescriptorPool:
+    """What reflection tells: our .proto with the JSON names of its fields, which generated code does not carry.
+
+    Without them grpcurl prints other names by reflection than from the file.
+    """
+    file = FileDescriptorProto()
+    pb.DESCRIPTOR.CopyToProto(file)
+    for message in file.message_type:
+        fields = pb.DESCRIPTOR.message_types_by_name[message.name].fields_by_name
+        for field in message.field:
+            field.json_name = fields[field.name].camelcase_name
+    pool = DescriptorPool()
+    pool.Add(file)
+    pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)
+    return pool
 
 
 def listen(server: Server, address: Address, tls: Tls | None) -> Address:

@@ -12,6 +12,8 @@ import structlog
 
 from prover.journal.connection import connect_async
 
+from .errors import ServiceDraining
+
 LOOK_EVERY_S = 1.0  # also when nobody notifies
 PAUSE_S = 0.05  # between two looks at most so often: provers notify with each batch of moves
 RETRY_S = 1.0
@@ -36,14 +38,19 @@ class Waits:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Look no more: who waits is told to ask another prover, or this one later."""
+        for future in self._ended.values():
+            if not future.done():
+                future.set_exception(
+                    ServiceDraining("the prover stops; the job goes on elsewhere, or at its next start")
+                )
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
     async def until_ended(self, job: str, timeout_s: float | None) -> bool:
-        """Wait until a job has ended; False when it had not in time. `job`: its own id."""
+        """Wait until a job has ended; False when it had not in time. `job`: its own id. Raises ServiceDraining."""
         future = self._ended.setdefault(job, asyncio.get_running_loop().create_future())
         self._waiting[job] += 1
         self._wanted.set()

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from prover.commands.exits import Exit
+from prover.filecoin.proto import cuzk_pb2 as pb
+from prover.filecoin.request import parse_json
 from prover.stack.roles import DAEMON
 from tests.journal.helpers import eventually
 from tests.postgres import Database
@@ -31,7 +34,12 @@ def environment(database: Database, local: Path, cache: dict[str, str]) -> dict[
 def daemon(environment: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A prover with two workers on one CPU device; it must end well after one SIGTERM."""
     log = tmp_path / "daemon.log"
-    command = [sys.executable, "-m", "prover", "daemon", "--set", f"daemon.spool={tmp_path}/spool"]
+    settings = {
+        "spool": tmp_path / "spool", "listen": f"unix://{tmp_path}/s", "status_listen": "127.0.0.1:0",
+        "allow_local_keys": "true",
+    }  # fmt: skip
+    flags = [word for key, value in settings.items() for word in ("--set", f"daemon.{key}={value}")]
+    command = [sys.executable, "-m", "prover", "daemon", *flags]
     with log.open("wb") as stderr, subprocess.Popen(command, env=environment, stderr=stderr) as process:
         try:
             yield process
@@ -43,10 +51,37 @@ def daemon(environment: dict[str, str], tmp_path: Path) -> Iterator[subprocess.P
     assert "local keys: not for the chain" in log.read_text()
 
 
+def _prove_over_grpc(channel: grpc.Channel, keys: Path, folder: Path) -> None:
+    """A request in protobuf, as Curio sends one."""
+    path = folder / "grpc.json"
+    cuzk("sample", "window-post", "--seed", 6, "--out", path)
+    submit = pb.SubmitProofRequest.FromString(parse_json(path.read_bytes()).canonical)
+    prove = channel.unary_unary("/cuzk.v1.ProvingEngine/Prove")
+    answer = prove(pb.ProveRequest(submit=submit).SerializeToString(), timeout=240)
+    result = pb.ProveResponse.FromString(answer).result
+    assert (result.status, len(result.proof)) == (pb.AwaitProofResponse.COMPLETED, 192), result.error_message
+    assert result.total_ms >= result.gpu_compute_ms > 0 and result.synthesis_ms > 0
+    (folder / "grpc.proof").write_bytes(result.proof)
+    assert cuzk("verify", path, folder / "grpc.proof", "--keys", keys).stdout.startswith("valid")
+    status = channel.unary_unary("/cuzk.v1.ProvingEngine/GetStatus")
+    found = pb.GetStatusResponse.FromString(status(b"", timeout=60))
+    assert found.total_proofs_completed == 1 and found.loaded_srs[0].circuit_id == "wpost-2k"
+    assert found.loaded_srs[0].size_bytes > 0 and found.pinned_memory_bytes > 0
+
+
 def test_a_request_becomes_a_proof(
     daemon: subprocess.Popen[bytes], environment: dict[str, str], local: Path, tmp_path: Path
 ) -> None:
     request, out = tmp_path / "request.json", tmp_path / "proof"
+    with grpc.insecure_channel(f"unix:{tmp_path}/s") as channel:
+        grpc.channel_ready_future(channel).result(60)
+        preload = channel.unary_unary("/cuzk.v1.ProvingEngine/PreloadSRS")
+        ask = pb.PreloadSrsRequest(circuit_id="wpost-2k").SerializeToString()
+        calls = [preload.future(ask, timeout=240) for _ in range(3)]  # they share one load
+        loaded = [pb.PreloadSrsResponse.FromString(call.result()) for call in calls]
+        assert not loaded[0].already_loaded and loaded[0].load_time_ms > 0
+        assert pb.PreloadSrsResponse.FromString(preload(ask, timeout=60)).already_loaded
+        _prove_over_grpc(channel, local, tmp_path)
     cuzk("sample", "window-post", "--seed", 5, "--sectors", 3, "--out", request)
 
     def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
@@ -71,7 +106,7 @@ def test_a_request_becomes_a_proof(
         return None if found["pipelines"] else found
 
     found = eventually(idle)
-    assert (found["counters"]["total_completed"], found["counters"]["total_failed"]) == (1, 1)
+    assert (found["counters"]["total_completed"], found["counters"]["total_failed"]) == (2, 1)
     assert [(w["worker_id"], w["state"], w["finalizing"]) for w in found["gpu_workers"]] == [
         (0, "idle", []),
         (1, "idle", []),

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 
 from prover.filecoin.proto import cuzk_pb2
 
@@ -51,6 +52,24 @@ def test_generated_code_is_current(suffix: str, tmp_path: Path) -> None:
 def test_messages_have_the_numbers_of_the_wire_format(message: str) -> None:
     found = cuzk_pb2.DESCRIPTOR.message_types_by_name[message]
     assert " ".join(f"{field.name}={field.number}" for field in found.fields) == FIELDS[message]
+
+
+#: of the fields that are no text, bytes, enum or message
+WIDE = "sector_size registered_proof sector_number miner_id timeout_ms queue_wait_ms srs_load_ms synthesis_ms " \
+    "gpu_compute_ms total_ms vram_total_bytes vram_free_bytes size_bytes total_proofs_completed total_proofs_failed " \
+    "uptime_seconds pinned_memory_bytes pinned_memory_limit_bytes load_time_ms freed_bytes"  # fmt: skip
+NARROW = "partition_index queue_position ordinal ref_count pending in_progress"
+
+
+def test_sizes_and_counters_are_wide_and_indexes_narrow() -> None:
+    fields = [field for message in cuzk_pb2.DESCRIPTOR.message_types_by_name.values() for field in message.fields]
+    assert {field.name for field in fields if field.type == field.TYPE_UINT64} == set(WIDE.split())
+    assert {field.name for field in fields if field.type == field.TYPE_UINT32} == set(NARROW.split())
+    kinds = [field for field in fields if field.name in ("proof_kind", "current_proof_kind")]
+    assert {(field.containing_type.name, field.type) for field in kinds} == {
+        ("SubmitProofRequest", FieldDescriptor.TYPE_ENUM), ("GPUStatus", FieldDescriptor.TYPE_STRING),
+        ("QueueStatus", FieldDescriptor.TYPE_STRING),
+    }  # fmt: skip
 
 
 def test_no_message_is_missing_or_unknown() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -199,6 +201,46 @@ def test_while_it_drains_it_takes_nothing_new(served: Served) -> None:
     assert served.refused("SubmitProof", message()) == (grpc.StatusCode.UNAVAILABLE, "service_draining")
     assert served.refused("Prove", pb.ProveRequest(submit=message()))[1] == "service_draining"
     assert served.call("GetStatus", pb.GetStatusRequest()).uptime_seconds >= 0
+
+
+def test_who_waits_when_the_prover_stops_is_told(served: Served) -> None:
+    request = message()
+    served.call("SubmitProof", request)
+    with ThreadPoolExecutor() as pool:
+        ask = pb.AwaitProofRequest(job_id=request.request_id)
+        waiting = pool.submit(served.refused, "AwaitProof", ask, channel=served.channel())
+        eventually(lambda: _waiting(served) == 1)
+        served.service.stop()
+        assert waiting.result() == (grpc.StatusCode.UNAVAILABLE, "service_draining")
+
+
+def _waiting(served: Served) -> int:
+    """How many wait for a job in the database's eyes."""
+    with served.database.connect() as owner:
+        rows = owner.execute("SELECT 1 FROM pg_stat_activity WHERE application_name = 'cuzk waits'").fetchall()
+    return len(rows)
+
+
+def test_a_thousand_mutated_requests_are_answered(served: Served) -> None:
+    """Bytes are changed, dropped and doubled: each is refused with a code of ours, or taken; nothing else happens."""
+    rng = random.Random(20)
+    good = message().SerializeToString()
+    answers: Counter[str] = Counter()
+    for _ in range(1000):
+        data = bytearray(good)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            at = rng.randrange(len(data) if rng.random() < 0.5 else 150)
+            data[at : at + rng.choice((0, 1, 1, 4))] = rng.randbytes(rng.choice((0, 1, 1, 4)))
+        try:
+            served.call("SubmitProof", bytes(data))
+            answers["OK"] += 1
+        except grpc.RpcError as error:
+            answers[error.code().name] += 1
+            assert error.code() is not grpc.StatusCode.INTERNAL, (error.details(), bytes(data).hex())
+    assert set(answers) <= {"OK", "INVALID_ARGUMENT", "ALREADY_EXISTS"} and answers["INVALID_ARGUMENT"] > 300
+    with served.database.connect() as owner:
+        ((jobs,),) = owner.execute("SELECT count(*) FROM job").fetchall()
+    assert 0 < jobs <= answers["OK"]  # what was the same request still found its job
 
 
 def test_status_has_an_entry_a_device_and_a_queue_for_every_kind(served: Served) -> None:
