@@ -118,7 +118,7 @@ def test_counters_are_those_of_all_interfaces(served: Served) -> None:
     served.prover.tracker.job_loading(failed.info.id)
     served.prover.tracker.job_completed(failed.info.id, ValueError("x"))
     served.call("SubmitProof", message("winning-post"))
-    eventually(lambda: served.live.depths())
+    eventually(lambda: served.live.depths() == {"winning-post": 1})
     counters = shown(served)["counters"]
     assert counters == {
         "total_completed": 2, "completed_by_kind": {"window-post": 2}, "total_failed": 1,
