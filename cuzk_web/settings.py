@@ -96,6 +96,8 @@ SUBMISSION_BYTES_A_DAY = 1024 * 1024 * env.integer("CUZK_SUBMISSION_MIB_A_DAY", 
 ALERT_NETWORKS = env.networks("CUZK_ALERT_NETWORKS")
 SITE_URL = env.origin("CUZK_SITE_URL")
 
+AUDIT_S = env.integer("CUZK_AUDIT_SECONDS", 15, 1, 3600)  # between looks whether the page is right
+
 # Everything from a warning on goes to stderr; Django's own logging would only mail it. A 404 is no warning.
 LOGGING = {
     "version": 1,

@@ -67,7 +67,7 @@ class RuleAdmin(RuleBase):
     @admin.display(description="severity", ordering="severity")
     def severity_badge(self, rule: Rule) -> SafeString:
         """As on the page of alerts."""
-        return badge("failed" if rule.severity == "critical" else "warning", rule.severity)
+        return badge("failed" if rule.severity == "critical" else "lost", rule.severity)
 
     @admin.display(description="seconds")
     def wait(self, rule: Rule) -> str:

@@ -33,7 +33,7 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Words and figures of a condition; `seconds` is None when it has no time of its own."""
+    """Words and figures of a condition; its seconds is None when it has no time of its own."""
 
     name: str
     text: str
@@ -53,12 +53,12 @@ MEANINGS: Final[Mapping[Condition, Meaning]] = {
         Severity.CRITICAL,
     ),
     Condition.STUCK_WORKER: Meaning(
-        "No progress", "a partition has been in one phase for longer than `seconds` and than 5 times its usual length"
-        " (where that is not known: 5 times `seconds`), or a prover lives and its engine does not answer",
+        "No progress", "a partition has been in one phase for longer than its seconds and than 5 times its usual length"
+        " (where that is not known: 5 times its seconds), or a prover lives and its engine does not answer",
         Severity.CRITICAL, 120,
     ),
     Condition.DEADLINE_AT_RISK: Meaning(
-        "Deadline at risk", "an open job's deadline is nearer than `seconds`, or than its partitions usually take",
+        "Deadline at risk", "an open job's deadline is nearer than its seconds, or than its partitions usually take",
         Severity.CRITICAL, 300,
     ),
     Condition.DEADLINE_MISSED: Meaning(
@@ -69,7 +69,7 @@ MEANINGS: Final[Mapping[Condition, Meaning]] = {
         Severity.WARNING, settle_s=_EVENT_S,
     ),
     Condition.QUEUE_AGE: Meaning(
-        "Old queue", "a job has waited in the queue for longer than `seconds`; one alert a kind", Severity.WARNING, 1800
+        "Old queue", "a job has waited in the queue for longer than its seconds; one alert a kind", Severity.WARNING, 1800
     ),
     Condition.OUT_OF_MEMORY: Meaning(
         "Out of memory", "attempts failed for want of memory; one alert a device", Severity.CRITICAL, settle_s=_EVENT_S

@@ -19,9 +19,10 @@ from prover.errors import CuzkError
 from prover.states import Entity, FleetState, apply
 
 from . import protocol, snapshot
+from .auditor import Auditor
 from .retention import KEEP_JOBS, forget
 from .ring import CAPACITY, Ring
-from .rows import Row, encode, transition
+from .rows import SITE, Row, encode, transition
 from .source import RETRY_S, Heads, Reader, listen
 from .viewer import Viewer
 
@@ -67,10 +68,17 @@ class Hub:
         self._tasks: list[asyncio.Task[None]] = []
         self._snapshot: tuple[float, str] | None = None
         self._forgotten_at = 0.0
+        self._snapshot_due = False
+        self.auditor = Auditor(self, self.begin_again)
 
     def start(self) -> None:
         """Begin to follow the log."""
-        jobs = {"listen": listen(self._news.set), "follow": self._follow(), "pulse": self._pulse()}
+        jobs = {
+            "listen": listen(self._news.set),
+            "follow": self._follow(),
+            "pulse": self._pulse(),
+            "audit": self.auditor.run(),
+        }
         self._tasks = [asyncio.create_task(self._alive(name, job), name=f"hub {name}") for name, job in jobs.items()]
 
     async def stop(self) -> None:
@@ -83,6 +91,11 @@ class Hub:
             _, pending = await asyncio.wait(pending, timeout=0.2)
         await self._log_reader.close()
         await self._pulse_reader.close()
+
+    def begin_again(self) -> None:
+        """Take a new snapshot, as soon as possible."""
+        self._snapshot_due = True
+        self._news.set()
 
     def now_us(self) -> int:
         """The database's time."""
@@ -240,6 +253,9 @@ class Hub:
                 await self._tell(viewer, viewer.reset())
 
     async def _read(self) -> None:
+        if self._snapshot_due:
+            self._snapshot_due = False
+            raise Behind("what it shows differs from the database")
         heads = await self._log_reader.heads()
         low = self._behind(heads)
         self._clock(heads.now_us)
@@ -293,7 +309,9 @@ class Hub:
                 if started - marked > MARK_S:
                     marked = started
                     await self._pulse_reader.mark_lost()
-                self.live = await self._pulse_reader.pulse(list(self.state.views[Entity.SESSION]))
+                live = await self._pulse_reader.pulse(list(self.state.views[Entity.SESSION]))
+                alerts = await self._pulse_reader.alerts()
+                self.live = live | {SITE: {"alerts": alerts, "audit": self.auditor.report()}}
                 shared = self._body((), protocol.compact(self.live))
             except psycopg.Error as error:
                 log.warning("the gauges cannot be read: %s", str(error).strip())

@@ -47,6 +47,8 @@ _PULSE: Final = """SELECT s.id::text, (extract(epoch FROM s.heartbeat_at) * 1000
     WHERE s.id = ANY(%s::uuid[])"""
 
 
+_ALERTS: Final = """SELECT severity, count(*), (array_agg(title ORDER BY opened_at DESC))[1]
+    FROM alert WHERE closed_at IS NULL GROUP BY severity ORDER BY severity"""
 MOST_ANOMALIES: Final = 10_000  # of a session are counted; who has more has too many
 MARGIN_S: Final = 60  # by which a session's end may be stamped before it is committed
 EVERY_S: Final = 60.0  # every session is read as often: whatever was missed is found
@@ -127,6 +129,11 @@ class Reader:
             for key, beat, tick, at, gauges, anomalies in records
             if key != SITE
         }
+
+    async def alerts(self) -> dict[str, Any]:
+        """How many alerts are open, by severity, and the title of the gravest that is newest."""
+        records = await self._all(_ALERTS, ())
+        return {severity: count for severity, count, _ in records} | {"title": records[0][2] if records else ""}
 
     async def mark_lost(self) -> None:
         """Let the database declare sessions lost whose lease has run out; it decides on its own clock."""

@@ -124,6 +124,7 @@ export class Page {
     else this.#move(state, prover, now);
     this.provers.update(state, found, this.connection.clock.now(), stale);
     this.#status(state, found);
+    this.#alarms();
     this.#favicon(state, found, stale);
     if (performance.now() - this.describedAt > DESCRIBE_MS) this.#describe(now);
   }
@@ -181,6 +182,21 @@ export class Page {
     text($("server-time"), moment(connection.clock.now(), settings.zone, "time"));
     text($("server-zone"), zoneName(settings.zone));
     for (const node of document.querySelectorAll(".zone")) text(node, zoneName(settings.zone));
+  }
+
+  /** Open alerts, and what the audit of this page found. */
+  #alarms() {
+    const { alerts = {}, audit = {} } = this.connection.live[SITE] ?? {};
+    const number = (alerts.critical ?? 0) + (alerts.warning ?? 0);
+    for (const node of [$("alert-mark"), $("open-alerts")]) if (node) hide(node, number === 0);
+    setBadge($("alert-mark"), alerts.critical ? "failed" : "warning", `${count(number)} alert${number === 1 ? "" : "s"}: ${alerts.title ?? ""}`);
+    text($("open-alerts"), count(number));
+    data($("open-alerts"), "severity", alerts.critical ? "critical" : "warning");
+    const findings = audit.findings ?? [];
+    hide($("audit-alarm"), findings.length === 0);
+    const more = findings.length > 1 ? `, and ${findings.length - 1} more` : "";
+    text($("audit-text"), findings.length ? `${findings[0].text} (${findings[0].code}${more}). It was read anew.` : "");
+    data(root, "audited", String(audit.rounds ?? 0));
   }
 
   #favicon(state, found, stale) {
