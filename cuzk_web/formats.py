@@ -11,8 +11,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def priority(raw: int) -> str:
-    """The word for a priority; an unknown one as its number."""
-    return PRIORITIES.get(raw, str(raw))
+    """The word for a priority; one that has none as its number; 0 is not known."""
+    return PRIORITIES.get(raw, str(raw) if raw else NONE)
 
 
 def span(start: datetime | None, end: datetime | None) -> str:

@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "cuzk_web.history",
     "cuzk_web.submission",
     "cuzk_web.alerts",
+    "cuzk_web.bridge",
     "cuzk_web.accounts",  # the last: after a migration it hands out the permissions of the others
 ]
 MIDDLEWARE = [

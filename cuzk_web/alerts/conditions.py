@@ -69,7 +69,8 @@ MEANINGS: Final[Mapping[Condition, Meaning]] = {
         Severity.WARNING, settle_s=_EVENT_S,
     ),
     Condition.QUEUE_AGE: Meaning(
-        "Old queue", "a job has waited in the queue for longer than its seconds; one alert a kind", Severity.WARNING, 1800
+        "Old queue", "a job has waited in the queue for longer than its seconds; one alert a kind", Severity.WARNING,
+        1800,
     ),
     Condition.OUT_OF_MEMORY: Meaning(
         "Out of memory", "attempts failed for want of memory; one alert a device", Severity.CRITICAL, settle_s=_EVENT_S

@@ -107,7 +107,8 @@ class Auditor:
         places = audit.pointers(state, now_us)
         wanted = dict(list(places.items())[self._place : self._place + MOST_POINTERS])
         self._place = self._place + MOST_POINTERS if self._place + MOST_POINTERS < len(places) else 0
-        jobs = list(state.views[Entity.JOB])
+        new = now_us - audit.DAY_US
+        jobs = [key for key, view in state.views[Entity.JOB].items() if min(view.times.values(), default=0) > new]
         self._job += 1
         connection = await connect()
         try:

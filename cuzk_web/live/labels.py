@@ -56,7 +56,9 @@ def duration(ms: float | None) -> str:
 
 
 def sector_size(size: int) -> str:
-    """A sector size as it is named: "2 KiB", "32 GiB"."""
+    """A sector size as it is named: "2 KiB", "32 GiB"; 0 is not known."""
+    if size < 1:
+        return NONE
     step = min(3, (size.bit_length() - 1) // 10)
     return f"{size >> 10 * step} {('B', 'KiB', 'MiB', 'GiB')[step]}"
 

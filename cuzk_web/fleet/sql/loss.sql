@@ -65,6 +65,10 @@ DECLARE
     v_by text;
 BEGIN
     SELECT * INTO STRICT v_job FROM job WHERE id = p_job FOR UPDATE;
+    IF v_job.detail ? 'source' THEN  -- a watched daemon does it, or did: nobody here can
+        UPDATE job SET session_id = NULL WHERE id = p_job;
+        RETURN;
+    END IF;
     v_by := cancel_wished_by(p_job);
     v_losses := v_job.losses + was_worked_on(p_job, v_job.session_id)::integer;
     IF v_by IS NOT NULL THEN
