@@ -8,5 +8,5 @@ SQL = Path(__file__).resolve().parent.parent / "sql" / "findings.sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0013_attempt_failed")]
+    dependencies = [("fleet", "0014_statistics")]
     operations = [migrations.RunSQL(SQL.read_text(), "DROP FUNCTION record_finding")]

@@ -9,7 +9,7 @@ DROP = "DROP FUNCTION watch_begin, watch_job, watched_source, watch_write, watch
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0014_findings")]
+    dependencies = [("fleet", "0015_findings")]
     operations = [
         migrations.RunSQL((SQL / "watch.sql").read_text(), DROP),
         migrations.RunSQL((SQL / "loss.sql").read_text(), migrations.RunSQL.noop),
