@@ -33,15 +33,21 @@ class Bridge:
     def run(self, ended: threading.Event, every_s: float = EVERY_S) -> None:
         """Raises WatchedTwice, NameInvalid."""
         wait = 0.0
-        while not ended.wait(wait):
-            wait = every_s
-            try:
-                self.look()
-            except psycopg.Error as error:
-                log.warning("the database cannot be written: %s", str(error).strip())
-                self._forget()
-                wait = TROUBLE_S
-        self.close()
+        try:
+            while not ended.wait(wait):
+                wait = every_s if self._looked() else TROUBLE_S
+        finally:
+            self.close()
+
+    def _looked(self) -> bool:
+        """Look; False when the database could not be written."""
+        try:
+            self.look()
+        except psycopg.Error as error:
+            log.warning("the database cannot be written: %s", str(error).strip())
+            self._forget()
+            return False
+        return True
 
     def look(self) -> None:
         """One look. What keeps the daemon from being seen is `trouble`, and its session's lease runs out by itself."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -20,7 +24,7 @@ from cuzk_web.bridge.watch import Bridge
 from cuzk_web.live import snapshot
 from prover.stack.roles import SITE
 from prover.states import Entity, Transition, fold
-from tests.postgres import Database
+from tests.postgres import ROOT, Database
 
 from .daemon import Original, idle, original, pipeline, proving, status
 
@@ -226,19 +230,21 @@ def test_a_daemon_that_drips_or_pours_is_left(daemon: Original, monkeypatch: pyt
         Daemon(daemon.url).status()
 
 
+def refused(daemon: Original, name: str, error: type[Exception]) -> None:
+    with closing(Bridge(Daemon(daemon.url), name)) as other, pytest.raises(error):
+        other.look()
+
+
 def test_a_name_is_one_watchers_and_no_provers(bridge: Bridge, daemon: Original, owner: Owner) -> None:
     see(bridge, daemon, status())
-    with pytest.raises(WatchedTwice):
-        Bridge(Daemon(daemon.url), "rust-1").look()
+    refused(daemon, "rust-1", WatchedTwice)
     owner.execute(
         "INSERT INTO session (id, prover, state, state_at, times, detail, moved_seq, host, machine, version, head_seq,"
         " started_at) VALUES (gen_random_uuid(), 'alpha', 'stopped', now(), '{}', '{}', 0, '', '', '', 0, now())"
     )
-    with pytest.raises(WatchedTwice):
-        Bridge(Daemon(daemon.url), "alpha").look()
+    refused(daemon, "alpha", WatchedTwice)
     for name in ("site", "a/b", "a b", ""):
-        with pytest.raises(NameInvalid):
-            Bridge(Daemon(daemon.url), name).look()
+        refused(daemon, name, NameInvalid)
 
 
 def test_the_sites_login_writes_nothing_of_a_prover(site: Database, owner: Owner) -> None:
@@ -294,3 +300,18 @@ def test_whatever_stands_in_a_field_is_read_or_refused(name: str, value: Any) ->
         parse(json.dumps(status() | {name: value}).encode())
     except StatusInvalid:
         pass
+
+
+def test_the_command_watches_until_it_is_asked_to_end(daemon: Original, site: Database, owner: Owner) -> None:
+    daemon.answer = status(1, [pipeline("j", "s", 1)])
+    env = os.environ | {"DATABASE_URL": site.url(SITE), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "manage.py", "watch_cuzk", daemon.url, "--name", "rust-1", "--every", "0.1"]
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 20
+        while job(owner) is None and time.monotonic() < until:
+            time.sleep(0.05)
+        process.terminate()
+        said, _ = process.communicate(timeout=10)
+    assert process.returncode == 0 and said.startswith("watching 127.0.0.1:")
+    assert job(owner) == ("running", None, 0)
+    assert owner.execute("SELECT reason FROM session WHERE prover = 'rust-1'").fetchone() == ("no_longer_watched",)
