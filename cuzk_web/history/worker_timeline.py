@@ -62,9 +62,10 @@ def page(request: HttpRequest) -> HttpResponse:
         attempts = _held(workers, since, until)
     except InvalidFilter as error:
         raise BadRequest(str(error)) from error
+    uses = _uses(workers, attempts, since, until)
     return render(request, "history/workers.html", {
         "since": since, "until": until, "prover": prover, "columns": COLUMNS,
-        "workers": _uses(workers, attempts, since, until), "devices": _devices(workers, attempts, since, until),
+        "workers": uses, "devices": _devices(uses),
         "views": _views(workers, attempts),
         "span": {"from": formats.to_us(since) / 1000, "to": formats.to_us(until) / 1000},
     })  # fmt: skip
@@ -103,17 +104,17 @@ def _uses(workers: Iterable[Worker], attempts: list[Attempt], since: datetime, u
     return uses
 
 
-def _devices(workers: Iterable[Worker], attempts: list[Attempt], since: datetime, until: datetime) -> list[Use]:
-    length, by_device = (until - since) / timedelta(milliseconds=1), dict[str, list[str]]()
-    for worker in workers:
-        by_device.setdefault(f"{worker.prover}/{worker.ordinal}", []).append(worker.id)
-    uses = []
-    for device, ids in by_device.items():
-        mine = [one for one in attempts if one.worker_id in ids]
-        # a device is held by one worker at a time: what they spend on it adds up, what they wait does not
-        spent = {name: ms if name == "device" else 0.0 for name, ms in _spent(mine, since, until).items()}
-        uses.append(Use(f"GPU {device.rpartition('/')[2]}", device, len(mine), spent, length))
-    return uses
+def _devices(uses: Iterable[Use]) -> list[Use]:
+    """A device is held by one worker at a time: what they spend on it adds up, what they wait does not."""
+    by_device: dict[str, list[Use]] = {}
+    for use in uses:
+        by_device.setdefault(use.key.rpartition("/")[0], []).append(use)
+    found = []
+    for device, held in by_device.items():
+        spent = dict.fromkeys(held[0].spent, 0.0) | {"device": sum(use.spent["device"] for use in held)}
+        name, attempts = f"GPU {device.rpartition('/')[2]}", sum(use.attempts for use in held)
+        found.append(Use(name, device, attempts, spent, held[0].length_ms))
+    return found
 
 
 def _views(workers: Iterable[Worker], attempts: list[Attempt]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""SIGKILL of the prover while a partition is on the device: shown lost, then proved and counted once."""
+"""SIGKILL of the prover while a partition is on the device: shown lost, then proved and counted once; and so replayed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import Site, login, screenshot
 from tests.postgres import Database
 
+from . import observing, replaying
 from .running import PATIENCE_MS, Shared, await_true, delivered, proving, refused, submit
 
 pytestmark = [pytest.mark.browser, pytest.mark.postgres, pytest.mark.timeout(900)]
@@ -26,6 +27,7 @@ def test_what_a_killed_prover_held_is_proved_by_the_next(
     login(page, served)
     with proving(served.database, window, tmp_path / "first", gates=("start-P0",)) as first:
         page.wait_for_selector(".card.worker[data-state=idle]", timeout=PATIENCE_MS)
+        observing.observe(page)
         job = submit(window, served.database, request)
         await_true(lambda: first.reached("start-P0"))
         held = page.locator(".card.worker", has=page.get_by_text("P0", exact=True))
@@ -54,6 +56,7 @@ def test_what_a_killed_prover_held_is_proved_by_the_next(
         assert second.stop() == 0, second.log
     assert_counted_once(served.database, job)
     assert refused(window, request, delivered(served.database, job)) == []
+    replaying.assert_same_cards(page, served)
 
 
 def assert_counted_once(database: Database, job: str) -> None:
