@@ -59,11 +59,12 @@ def _moments(
     for t in sorted(log, key=lambda t: t.seq):
         times[t.session].append(max(t.at_us, times[t.session][-1] if times[t.session] else 0))
     latest: dict[int, Mapping[str, Any]] = {}
+    known: dict[str, int] = {}  # of a session that the page has forgotten, what it had last
     for sample in samples:
         heads = {session: head for session, head in sample["heads"].items() if head}
         at_us = max(times[session][head - 1] for session, head in heads.items())
-        # a session of which the page has heard nothing yet, or forgotten all, counts by what it had written
+        known = known | heads
         stood = {session: bisect.bisect_right(of, at_us) for session, of in times.items()}
-        if all(heads.get(session, head) == head for session, head in stood.items()) and not sample["stale"]:
+        if all(known.get(session, 0) == head for session, head in stood.items()) and not sample["stale"]:
             latest[at_us] = sample
     yield from latest.items()

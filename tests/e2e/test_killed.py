@@ -1,4 +1,4 @@
-"""SIGKILL of the prover while a partition is on the device: shown lost, then proved and counted once; and so replayed."""
+"""SIGKILL of the prover while a partition is on the device: shown lost, then proved and counted once. So the replay."""
 
 from __future__ import annotations
 
