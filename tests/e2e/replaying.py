@@ -15,7 +15,7 @@ from tests.browser import Site
 
 from . import observing
 
-MOST = 12  # moments that are looked at
+MOST = 6  # moments that are looked at
 CARDS = """() => {
   const words = (root, name) => {
     const node = root.querySelector(`.${name}`);
