@@ -76,6 +76,9 @@ class Jobs:
         taken, self._jobs = self._jobs[:limit], self._jobs[limit:]
         return taken
 
+    def claim_oldest(self, max_priority: int, waited_s: float) -> Sequence[ClaimedJob]:
+        return []
+
     def depth(self) -> int | None:
         return len(self._jobs)
 

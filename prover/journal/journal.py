@@ -107,6 +107,10 @@ class Journal:
         """Lease up to `limit` queued jobs of at least `min_priority`, best first; none while there is `trouble`."""
         return self._claims.claim(limit, min_priority)
 
+    def claim_oldest(self, max_priority: int, waited_s: float) -> Sequence[ClaimedJob]:
+        """Lease the oldest job of at most `max_priority` that has waited so long; none while there is `trouble`."""
+        return self._claims.claim_oldest(max_priority, waited_s)
+
     def depth(self) -> int | None:
         """How many jobs wait for a prover, as of the last look."""
         depths = None if self._watch is None else self._watch.depths

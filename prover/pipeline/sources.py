@@ -29,6 +29,7 @@ class JobInfo:
     sector_number: int | None = None
     submitted_by: str = ""
     queued_at_us: int | None = None  # time of its last transition when somebody else queued it; None: the tracker does
+    submitted_at_us: int | None = None
 
     def detail(self) -> JsonObject:
         """The part that the event log carries."""
@@ -67,6 +68,12 @@ class JobSource(Protocol):
 
         Empty when there are none, when the database is away, or when nothing could be stored durably now. It may take
         one round trip to the database, bounded in time; it never raises. The tracker hears of the jobs from the engine.
+        """
+
+    def claim_oldest(self, max_priority: int, waited_s: float) -> Sequence[ClaimedJob]:
+        """Lease the oldest queued job of at most `max_priority` that was submitted `waited_s` ago or earlier, if any.
+
+        As `claim` otherwise.
         """
 
     def depth(self) -> int | None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from prover.journal import claims
 from prover.journal.claims import claim
-from prover.pipeline.sources import PriorAttempt
+from prover.pipeline.sources import ClaimedJob, PriorAttempt
 from prover.stack.roles import DAEMON, OWNER, SITE
 from tests.journal.helpers import PROOF, assert_fold_equals_tables, eventually, running, submit, submit_one
 from tests.journal.test_submission import at_once
@@ -105,3 +106,34 @@ def test_a_job_that_was_given_back_is_not_moved_any_more(database: Database, tmp
         marks = owner.execute("SELECT count(*) FROM transition WHERE reason = 'stale_lease'").fetchone()[0]
         assert marks >= 1
         assert owner.execute("SELECT count(*) FROM anomaly WHERE code = 'stale_lease'").fetchone() == (marks,)
+
+
+def test_the_oldest_that_has_waited_long_enough(database: Database, tmp_path: Path) -> None:
+    with database.connect(SITE) as web, database.connect(OWNER) as owner:
+        for name, priority in [("high", 3), ("low", 1), ("normal", 2), ("young", 1)]:
+            submit(web, name, priority=priority)
+        owner.execute("UPDATE job SET submitted_at = submitted_at - interval '1 hour' WHERE request_id <> 'young'")
+    with running(database, tmp_path) as prover:
+        oldest = [prover.journal.claim_oldest(most, 1800.0) for most in (1, 1, 2, 2)]
+        assert [[job.info.request_id for job in jobs] for jobs in oldest] == [["low"], [], ["normal"], []]
+        assert [job.info.request_id for job in prover.take(9)] == ["high", "young"]
+
+
+def test_nobody_waits_for_a_job_whose_request_travels(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancel is asked of the prover at once; what it leased is read when the database is back."""
+    job = submit_one(database)
+    travels = claims.read
+    with running(database, tmp_path) as prover, database.connect(SITE) as web:
+
+        def slowly(connection: psycopg.Connection, leased: claims.Leased) -> ClaimedJob:
+            web.execute("SET lock_timeout = '1s'")
+            assert web.execute("SELECT cancel_job(%s, NULL, 'olga')", [job]).fetchone() == ("requested",)
+            raise psycopg.OperationalError("the line is cut")
+
+        monkeypatch.setattr(claims, "read", slowly)
+        assert prover.journal.claim(1) == []
+        monkeypatch.setattr(claims, "read", travels)
+        assert [claimed.info.id for claimed in prover.journal.claim(1)] == [job]
+        assert prover.journal.claim(1) == []

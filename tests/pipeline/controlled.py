@@ -157,6 +157,12 @@ class MemorySource:
             self.jobs = [job for job in self.jobs if job not in fit]
             return fit
 
+    def claim_oldest(self, max_priority: int, waited_s: float) -> Sequence[ClaimedJob]:
+        with self._lock:
+            fit = [job for job in self.jobs if job.info.priority <= max_priority][:1]
+            self.jobs = [job for job in self.jobs if job not in fit]
+            return fit
+
     def depth(self) -> int | None:
         return len(self.jobs)
 
