@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -60,15 +60,16 @@ def last(until: datetime | None = None) -> Cut:
     return Cut(state, dict(found.heads), formats.to_us(found.at))
 
 
-def extend(stop: Callable[[], bool] = lambda: False, now: datetime | None = None) -> int:
-    """Store a checkpoint for each EVERY rows that have settled. Returns how many; 0 too when others are at it."""
+def extend(most: int = 1_000_000, now: datetime | None = None) -> int:
+    """Store a checkpoint for each EVERY rows that have settled, `most` at a time. Returns how many; 0 too when others
+    are at it."""
     until = (now or datetime.now(UTC)) - SETTLED
     with transaction.atomic():
         ((mine,),) = log.query("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-        return _extend(last(), until, stop) if mine else 0
+        return _extend(last(), until, most) if mine else 0
 
 
-def _extend(cut: Cut, until: datetime, stop: Callable[[], bool]) -> int:
+def _extend(cut: Cut, until: datetime, most: int) -> int:
     ahead = [(key, start, high) for key, start, high in log.sessions(cut.at, until) if high > cut.heads.get(key, 0)]
     if sum(high - cut.heads.get(key, 0) for key, _, high in ahead) < EVERY:
         return 0
@@ -78,7 +79,7 @@ def _extend(cut: Cut, until: datetime, stop: Callable[[], bool]) -> int:
         if n % EVERY == 0:
             _store(cut)
             stored += 1
-            if stop():
+            if stored == most:
                 break
     return stored
 

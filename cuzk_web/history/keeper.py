@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 20.0
 EVERYTHING: Final = 180  # rounds: as often, what is long past is looked at too
+AT_ONCE: Final = 5  # checkpoints: half a second's work, which the pages of this process wait for in turns
 FIRST_S: Final = 5.0  # after the start
 END_S: Final = 3.0  # that a process waits for it at its end
 
@@ -51,7 +53,12 @@ class Keeper(threading.Thread):
     def _work(self) -> None:
         rollups.roll_up(every=self._rounds % EVERYTHING == 0)
         self._rounds += 1
-        checkpoints.extend(self._stop_asked.is_set)
+        while True:
+            began = time.monotonic()
+            if not checkpoints.extend(AT_ONCE):
+                return
+            if self._stop_asked.wait(time.monotonic() - began):  # a long past is caught up on in half of the time
+                return
 
 
 @contextmanager

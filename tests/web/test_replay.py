@@ -111,8 +111,10 @@ def test_what_has_not_settled_waits(told: list[Transition], sparse: None) -> Non
     assert_replays(told)
 
 
-def test_it_stops_when_asked(told: list[Transition], sparse: None) -> None:
-    assert checkpoints.extend(stop=lambda: True) == 1
+def test_as_many_are_stored_as_are_asked_for(told: list[Transition], sparse: None) -> None:
+    stored = [checkpoints.extend(most=2) for _ in range(len(told) // SPARSE)]
+    assert stored[:2] == [2, 2] and sum(stored) == len(told) // SPARSE
+    assert_replays(told)
 
 
 def test_rows_that_come_late_count_all_the_same(told: list[Transition], sparse: None) -> None:
