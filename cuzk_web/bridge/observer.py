@@ -158,7 +158,7 @@ class Observer:
         for gpu in sorted({worker.gpu for worker in status.workers}):
             key = device_id(self.source, gpu)
             if not self.state.get(Entity.DEVICE, key).state:
-                detail = {"ordinal": gpu, "name": f"GPU {gpu}", "platform": "unknown"}
+                detail = {"ordinal": gpu, "name": f"GPU {gpu}", "platform": "gpu"}
                 self._move(Entity.DEVICE, key, Lifecycle.ONLINE, detail=detail)
         for worker in status.workers:
             self._worker(self._name(worker), worker.gpu, worker.number, worker.number)

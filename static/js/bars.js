@@ -3,7 +3,7 @@
 import { attemptName, cell, endedAt, partitionName, phases, phaseText, story } from "./attempts.js";
 import { ATTEMPT_ENDS, FRONT, get } from "./fold.js";
 import { kindName } from "./format.js";
-import { orderedWorkers, workerName } from "./workers.js";
+import { deviceName, orderedWorkers, workerName } from "./workers.js";
 
 /** An attempt a row, by partition and attempt; partitions that nobody has begun share one row. */
 export function jobRows(state, jobId) {
@@ -65,7 +65,7 @@ export function workerRows(state, from) {
     held.get(view.worker).push(...workerBars(state, key, view));
   }
   return orderedWorkers(state).map(([id, view]) => ({
-    key: id, name: `${workerName(view)} · GPU ${view.detail.ordinal ?? "?"}`, title: id,
+    key: id, name: `${workerName(view)} · ${deviceName(view)}`, title: id,
     bars: (held.get(id) ?? []).sort((a, b) => a.from - b.from),
     describe: (at) => (held.get(id) ?? []).slice(-6).map((bar) => bar.text(at)).join("; "),
   }));

@@ -52,6 +52,7 @@ export class ProverLines {
 function makeLine(p) {
   const line = {
     badge: el("span", { class: "badge" }), name: el("span"), local: el("span", { class: "tag" }, "local keys: not for the chain"),
+    watched: el("span", { class: "tag", title: "An original daemon, seen by its status alone: what that does not tell is unknown" }, "watched"),
     trouble: el("span", { class: "tag", hidden: true }),
     unrecorded: el("span", { class: "fact", hidden: true }, "gauges and signs of life: not recorded"),
     version: fact("version"), host: fact("host"), device: fact("devices"), up: fact("up"), mode: fact("mode"),
@@ -63,7 +64,7 @@ function makeLine(p) {
     el("div", { class: "words" }, line.memoryName, line.memoryWords), line.meter);
   setLabel(line.session, p.session);
   line.node = el("section", { class: "card prover", "aria-label": `Prover ${p.prover}` },
-    el("div", { class: "prover-name" }, line.badge, line.name), line.local, line.trouble, line.unrecorded, line.up.node, line.device.node, line.version.node,
+    el("div", { class: "prover-name" }, line.badge, line.name), line.local, line.watched, line.trouble, line.unrecorded, line.up.node, line.device.node, line.version.node,
     line.host.node, line.mode.node, el("span", { class: "fact" }, "session ", line.session), line.memory, line.holdings);
   return line;
 }
@@ -83,10 +84,11 @@ function fillLine(line, state, p, now, stale) {
   setBadge(line.badge, ...verdict(p, now, stale));
   setLabel(line.name, p.prover);
   hide(line.local, !detail.local_keys);
+  hide(line.watched, !detail.source);
   setFact(line.version, detail.version);
   setFact(line.host, detail.host && `${detail.host}${detail.pid ? ` · pid ${detail.pid}` : ""}`);
   setFact(line.device, deviceWords(state, p.prover) || detail.platform);
-  setFact(line.up, p.alive ? duration(p.now - Math.min(...Object.values(times)) / 1000) : "");
+  setFact(line.up, p.alive && !detail.source ? duration(p.now - Math.min(...Object.values(times)) / 1000) : "");
   setFact(line.mode, detail.pipeline === false ? "monolithic" : detail.split === false ? "pipeline, synchronous" : "");
   const said = p.live.gauges ?? {};
   hide(line.unrecorded, p.ageMs !== null);

@@ -10,6 +10,7 @@ import { setLabel } from "./label.js";
 import { proverOf } from "./retention.js";
 
 const PHASE_WORD = { claimed: "prep", device_wait: "waiting device", device: "device" };
+const SEEN_WORD = { claimed: "on the GPU" }; // of a watched daemon, which tells no finer phase
 const PHASE_INK = {
   synthesizing: "synth", ready: "ready", claimed: "dwait", device_wait: "dwait", device: "device", finishing: "final",
 };
@@ -40,6 +41,12 @@ export function workerName(view) {
   return `W${view.detail.display ?? "?"}`;
 }
 
+/** The device of a worker; of a watched daemon it may not be known. */
+export function deviceName(view) {
+  const { ordinal } = view.detail;
+  return `GPU ${ordinal >= 0 ? ordinal : "unknown"}`;
+}
+
 export class WorkerCards {
   constructor(root) {
     this.root = root;
@@ -51,7 +58,7 @@ export class WorkerCards {
     this.last = lastAttempts(state);
     const several = new Set([...state.views.worker.keys()].map((id) => proverOf("worker", id))).size > 1;
     keyed(this.root, orderedWorkers(state), ([id]) => id, ([id]) => makeCard(id), (card, [id, view]) => {
-      card.place = `GPU ${view.detail.ordinal ?? "?"}${several ? ` · ${proverOf("worker", id)}` : ""}`;
+      card.place = `${deviceName(view)}${several ? ` · ${proverOf("worker", id)}` : ""}`;
       this.#fill(card, state, id, view);
       tickCard(card, state, now, prover(id));
     });
@@ -94,7 +101,8 @@ export class WorkerCards {
     }
     text(card.kind, kindName(job.detail.kind));
     text(card.partition, attemptName(view, job));
-    text(card.phase, PHASE_WORD[view.state] ?? PHASES[view.state] ?? view.state);
+    const seen = job.detail.source ? SEEN_WORD[view.state] : undefined;
+    text(card.phase, seen ?? PHASE_WORD[view.state] ?? PHASES[view.state] ?? view.state);
     data(card.phase, "phase", PHASE_INK[view.state] ?? "");
     card.phase.style.setProperty("--phase", `var(--${PHASE_INK[view.state] ?? "wait"}-ink)`);
     setLabel(card.label, String(job.detail.request_id ?? view.job));
@@ -104,7 +112,8 @@ export class WorkerCards {
     keyed(card.last, last, ([key]) => key, () => ({ node: el("span") }), ({ node }, [, view]) => {
       const job = get(state, "job", view.job);
       data(node, "state", view.state);
-      const took = endedAt(view) - (view.times.claimed ?? view.times.pending) / 1000;
+      const seen = endedAt(view) - (view.times.claimed ?? view.times.pending) / 1000;
+      const took = job.detail.source ? view.detail.gpu_ms ?? null : seen; // a watched daemon measures better than who looks
       text(node, `${attemptName(view, job)} ${duration(took)}`);
       title(node, `${kindName(job.detail.kind)} ${job.detail.request_id ?? ""}: ${story(view, endedAt(view))}`);
     });

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
+from django.db import connections
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuzk_web.alerts.evaluation import LOCK, evaluate
 from cuzk_web.bridge import fetch
 from cuzk_web.bridge.fetch import Daemon, DaemonUnreachable
 from cuzk_web.bridge.status import MOST_BYTES, StatusInvalid, parse
@@ -138,6 +141,26 @@ def test_a_phantom_whose_beginning_nobody_saw(bridge: Bridge, daemon: Original, 
     assert unseen == [("?",), ("?",)]
 
 
+def test_alerts_follow_from_it(bridge: Bridge, daemon: Original, owner: Owner) -> None:
+    see(bridge, daemon, status(1, [pipeline("j", "gg", 1), pipeline("k", "f", 1)]))
+    (session,) = owner.execute("SELECT id FROM session WHERE prover = 'rust-1'").fetchone() or ()
+    owner.execute("SELECT lose_session(%s, 'lease_expired')", [session])
+    assert evaluate(0)
+    opened = dict(owner.execute("SELECT condition, key FROM alert WHERE closed_at IS NULL").fetchall())
+    assert opened == {
+        "anomaly": "phantom_idle", "failed_job": "porep-c2 daemon_failed", "lost_prover": "prover rust-1",
+    }  # fmt: skip
+
+
+def test_one_process_looks_at_a_time(site: Database, owner: Owner) -> None:
+    with owner.transaction():
+        owner.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        assert not evaluate(0)
+    with ThreadPoolExecutor(4) as threads:
+        looked = list(threads.map(lambda _: (evaluate(), connections.close_all())[0], range(8)))
+    assert looked.count(True) == 1
+
+
 def test_an_idle_worker_is_no_phantom_while_others_have_tails(bridge: Bridge, daemon: Original, owner: Owner) -> None:
     see(bridge, daemon, status(1, [pipeline("j", "ggr", 1)], [proving(0, "j", 1), idle(1)]))
     assert odd(owner) == []  # the other partition may be in the tail of what W0 had before
@@ -194,13 +217,11 @@ def test_what_people_ask_of_it_is_refused(bridge: Bridge, daemon: Original, owne
     assert rows == [("refused", "the daemon is only watched: it takes no commands from here")]
 
 
-@pytest.mark.parametrize("answer", [500, 404, 301, b"", b"nonsense", b"[" * 100_000, b'{"uptime_secs": NaN}', b"[]"])
-def test_a_bad_answer_is_told_and_the_next_good_one_taken(
-    bridge: Bridge, daemon: Original, owner: Owner, answer: Any
-) -> None:
+def test_a_bad_answer_is_told_and_the_next_good_one_taken(bridge: Bridge, daemon: Original, owner: Owner) -> None:
     see(bridge, daemon, status(1, [pipeline("j", "s", 1)]))
-    see(bridge, daemon, answer)
-    assert "[daemon_unreachable]" in bridge.trouble or "[status_invalid]" in bridge.trouble
+    for answer in (500, 404, 301, b"", b"nonsense", b"[" * 100_000, b'{"uptime_secs": NaN}', b"[]"):
+        see(bridge, daemon, answer)
+        assert "[daemon_unreachable]" in bridge.trouble or "[status_invalid]" in bridge.trouble
     see(bridge, daemon, status(2, [pipeline("j", "r", 2)]))
     assert bridge.trouble == "" and attempts(owner) == "ready"
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from prover.stack.roles import OWNER
+from prover.stack.roles import OWNER, SITE
 from prover.states import Entity
+from tests.alerts.daemon import Original, idle, original, pipeline, proving, status
 from tests.alerts.receiver import Receiver, receiving
 from tests.browser import Site, login, screenshot
+from tests.postgres import ROOT
 
 from .conftest import Fleet
 
@@ -34,7 +40,7 @@ def settings_of_the_site() -> Iterator[None]:
 @pytest.fixture
 def receiver(served: Site) -> Iterator[Receiver]:
     with receiving() as made, served.database.connect(OWNER) as owner:
-        owner.execute("UPDATE alert_rule SET settle_s = 5 WHERE condition = 'quarantined_worker'")
+        owner.execute("UPDATE alert_rule SET settle_s = 1 WHERE condition = 'quarantined_worker'")
         owner.execute("UPDATE alert_rule SET enabled = condition IN ('quarantined_worker', 'anomaly')")
         owner.execute("DELETE FROM alert_notification")
         owner.execute("DELETE FROM alert_channel")
@@ -47,7 +53,9 @@ def receiver(served: Site) -> Iterator[Receiver]:
 
 
 def looks(page: Page, name: str) -> None:
-    """Pictures, wide and as on a phone, light and dark."""
+    """Pictures, wide and as on a phone, light and dark, if somebody wants them."""
+    if not os.environ.get("CUZK_SCREENSHOTS"):
+        return
     for width, height in ((1440, 900), (390, 844)):
         for theme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": height})
@@ -70,7 +78,10 @@ def test_from_the_fault_to_the_page_and_the_channel_and_back(
     mark.click()
     alert = page.locator(".alert")
     expect(alert).to_contain_text("W1 (prover-1/0/1) is in quarantine")
-    page.wait_for_timeout(1500)
+    until = time.monotonic() + 5
+    while not receiver.received and time.monotonic() < until:
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(100)  # until it is recorded
     page.reload()
     expect(alert).to_contain_text("ops chat: firing delivered")
     looks(page, "alerts")
@@ -109,3 +120,47 @@ def test_the_administration_of_channels(served: Site, page: Page, receiver: Rece
     looks(page, "admin-alerts-channel-tested")
     assert receiver.received[-1].body["event"] == "test"
     assert "hook" not in page.content().replace("webhook", "")
+
+
+@contextmanager
+def watching(served: Site, daemon: Original) -> Iterator[None]:
+    """The bridge, as people run it."""
+    env = os.environ | {"DATABASE_URL": served.database.url(SITE), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "manage.py", "watch_cuzk", daemon.url, "--name", "rust-1", "--every", "0.1"]
+    with subprocess.Popen(command, cwd=ROOT, env=env) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def test_a_watched_daemon_whose_workers_read_idle_is_shown_at_work(served: Site, fleet: Fleet, page: Page) -> None:
+    job, other = "ps-snap-1000-123456", "porep-1000-7"
+    with served.database.connect(OWNER) as owner, original() as daemon:
+        owner.execute("UPDATE alert_rule SET enabled = condition = 'anomaly'")
+        busy = [proving(0, job, 2), proving(1, job, 3), idle(2, 1)]
+        done = pipeline(other, "dddd", 60)
+        daemon.answer = status(100, [pipeline(job, "ddggrsp", 9, "snap-update"), done], busy)
+        with watching(served, daemon):
+            login(page, served, "olga")
+            card = page.locator('[data-worker="rust-1/0/0"]')
+            expect(card).to_have_attribute("data-state", "proving", timeout=15_000)
+            phantom = [idle(0), idle(1), idle(2, 1)]
+            daemon.answer = status(101, [pipeline(job, "ddggrsp", 10, "snap-update")], phantom)
+            expect(page.locator("#alert-mark")).to_contain_text("phantom_idle", timeout=10_000)
+            for worker in ("rust-1/0/0", "rust-1/0/1"):
+                expect(page.locator(f'[data-worker="{worker}"]')).to_have_attribute("data-state", "proving")
+                expect(page.locator(f'[data-worker="{worker}"]')).to_contain_text("on the GPU")
+            expect(page.locator('[data-worker="rust-1/-1/0"]')).to_contain_text("GPU unknown")
+            expect(page.get_by_label("Prover rust-1")).to_contain_text("watched")
+            expect(page.locator('[data-worker="rust-1/1/2"]')).to_have_attribute("data-state", "idle")
+            expect(page.locator("#recent")).to_contain_text(f"rust-1/{other}")
+            looks(page, "live-watched")
+            page.goto(f"{served.url}jobs/")
+            looks(page, "jobs-watched")
+            page.get_by_role("link", name=f"rust-1/{job}").first.click()
+            expect(page.locator("main")).to_contain_text(f"rust-1/{job}")
+            looks(page, "job-watched")
+        page.goto(f"{served.url}alerts/?condition=anomaly")
+        expect(page.locator(".alert").first).to_contain_text("is on the GPU")
+        looks(page, "alerts-watched")
