@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from prover import __version__
 from prover.commands import (
+    bench,
     circuit,
     daemon,
     doctor,
@@ -28,7 +29,7 @@ from prover.commands import (
 from prover.commands.exits import MEANINGS, Exit, FileUnwritable, exit_code
 from prover.errors import CuzkError, InternalError
 
-COMMANDS = (up, daemon, submit, job, status, timeline, sample, circuit, keys, prove, verify, doctor, errors)
+COMMANDS = (up, bench, daemon, submit, job, status, timeline, sample, circuit, keys, prove, verify, doctor, errors)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -42,6 +42,7 @@ _UNAVAILABLE_CODES = frozenset(
         "device_missing",
         "devices_uneven",
         "database_unusable",
+        "engine_unreachable",
         "file_unwritable",
         "host_lost",
         "key_write_failed",

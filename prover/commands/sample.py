@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prover.errors import UnsupportedProof
 from prover.filecoin import sample
-from prover.filecoin.shapes import KIB, ProofKind, SectorShape, circuit_shape
+from prover.filecoin.shapes import KIB, ProofKind, SectorShape, circuit_shape, parse_sector_size
 
 from .arguments import Parsers, add_kind
 from .exits import Exit
@@ -43,6 +43,11 @@ def run(arguments: argparse.Namespace) -> Exit:
         write_file(arguments.out, data)
         note(f"wrote {arguments.out}")
     return Exit.OK
+
+
+def sample_request(kind: ProofKind, seed: int, size: str) -> bytes:
+    """A request over fresh sectors, JSON: the default of its kind. Raises UnsupportedProof."""
+    return _sample(kind, f"seed {seed}", parse_sector_size(size), None)
 
 
 def _sample(kind: ProofKind, tag: str, sector: SectorShape, sectors: int | None) -> bytes:
