@@ -1,6 +1,6 @@
 // What may be asked of a worker from its card, as the page lists it. The prover executes and answers; the card shows both.
 
-import { data, el, hide, text } from "./dom.js";
+import { attribute, data, el, hide, text } from "./dom.js";
 
 const GONE = new Set(["lost", "stopped"]);
 
@@ -25,7 +25,7 @@ export function fillActions(actions, state, id, name, wish, doing) {
   hide(actions.node, ACTIONS === null || GONE.has(doing));
   for (const [i, button] of actions.buttons.entries()) {
     hide(button, !ACTIONS[i].from.includes(wish));
-    button.setAttribute("aria-label", `${button.textContent} ${name}`);
+    attribute(button, "aria-label", `${button.textContent} ${name}`);
   }
   const last = lastCommand(state, id);
   if (last === null || last === actions.shown) return;

@@ -12,7 +12,7 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Set text, title or a data attribute only when it changes, so that nothing is laid out or announced for nothing. */
+/** Set text, title or another attribute only when it changes, so that nothing is laid out or announced for nothing. */
 export function text(node, value) {
   const child = node.firstChild;
   if (child === null || child !== node.lastChild || child.nodeType !== Node.TEXT_NODE) {
@@ -24,6 +24,10 @@ export function text(node, value) {
 
 export function title(node, value) {
   if (node.title !== value) node.title = value;
+}
+
+export function attribute(node, name, value) {
+  if (node.getAttribute(name) !== value) node.setAttribute(name, value);
 }
 
 export function data(node, name, value) {

@@ -1,6 +1,7 @@
 // Numbers and times as people read them. Rounding carries: 59 960 ms is "1m 00s", never "60.0s".
 
 export const NONE = "–";
+const COUNTS = new Intl.NumberFormat("en"); // made once: to make it takes longer than to use it
 const two = (n) => String(n).padStart(2, "0");
 
 /** A duration in milliseconds; null gives an en dash, a negative one (clock skew) "0ms". */
@@ -38,7 +39,7 @@ export function percent(part, whole) {
 }
 
 export function count(n) {
-  return n === null || n === undefined ? NONE : n.toLocaleString("en").replaceAll(",", "\u202f");
+  return n === null || n === undefined ? NONE : COUNTS.format(n).replaceAll(",", "\u202f");
 }
 
 /** A sector size as it is named: "2 KiB", "32 GiB". */

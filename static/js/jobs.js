@@ -2,7 +2,7 @@
 
 import { progress } from "./attempts.js";
 import { jobRows } from "./bars.js";
-import { data, el, hide, keyed, setBadge, text, title } from "./dom.js";
+import { attribute, data, el, hide, keyed, setBadge, text, title } from "./dom.js";
 import { get, JOB_ENDS, since } from "./fold.js";
 import { duration, kindName, moment } from "./format.js";
 import { setLabel } from "./label.js";
@@ -116,8 +116,8 @@ function fillJob(card, state, id, view, now) {
   card.counts = progress(state, id, detail.partitions ?? 1);
   text(card.progress, `${card.counts.done} / ${card.counts.all} done`);
   card.fill.style.width = `${(100 * card.counts.done) / card.counts.all}%`;
-  card.meter.setAttribute("aria-valuenow", card.counts.done);
-  card.meter.setAttribute("aria-valuemax", card.counts.all);
+  attribute(card.meter, "aria-valuenow", String(card.counts.done));
+  attribute(card.meter, "aria-valuemax", String(card.counts.all));
   hide(card.error, !detail.error);
   text(card.error, detail.error ? `${view.reason ?? detail.error_code ?? "failed"}: ${detail.error}` : "");
   card.over = JOB_ENDS.has(view.state) && !rows.some((row) => row.bars.at(-1)?.to === null);

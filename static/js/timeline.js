@@ -12,6 +12,7 @@ const MIN_BAR = 2; // pixels of the shortest bar
 const SHOWN_ROWS = 40;
 const NEW_WORDS = 60; // rows that are put into words at once
 const PAUSE_MS = 50;
+const UNSEEN_MS = 1000; // between paintings of what is off the screen
 const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400].map((s) => s * 1000);
 
 /**
@@ -29,8 +30,9 @@ export class Timeline {
   #selected = null; // [row, bar]
   #describing = 0; // timer
   #now = 0;
+  #paintedAt = -Infinity;
   plotWidth = 0; // told by an observer: asking in the middle of a frame would lay the page out
-  visible = true; // on the screen: what is scrolled away is not painted
+  visible = true; // on the screen, or nearly: what is scrolled away is not painted
 
   constructor(root, { label, rowHeight = 20, relative = false }) {
     this.rowHeight = rowHeight;
@@ -89,6 +91,7 @@ export class Timeline {
       text(node, row.name);
       title(node, row.title ?? row.name);
     });
+    this.notes.classList.toggle("wordless", !rows.some((row) => row.live));
     keyed(this.notes, rows, (r) => r.key, () => ({ node: style(el("div")) }), ({ node }, row) => {
       text(node, row.live?.(now) ?? "");
       data(node, "state", row.state ?? "");
@@ -116,10 +119,15 @@ export class Timeline {
     });
   }
 
-  /** Draw it as it is at `now`: at once, because who calls is in a frame or an event of his own. */
+  /**
+   * Draw it as it is at `now`: at once, because who calls is in a frame or an event of his own. What is off the screen is
+   * painted now and then, for a page that is printed or scrolled fast.
+   */
   draw(now) {
     this.#now = now;
-    if (this.visible && this.plotWidth > 0) this.#paint();
+    if (this.plotWidth === 0) return;
+    this.#resize(this.plotWidth, AXIS + this.shown.length * this.rowHeight);
+    if (this.visible || Math.abs(now - this.#paintedAt) > UNSEEN_MS) this.#paint();
   }
 
   themeChanged() {
@@ -139,14 +147,18 @@ export class Timeline {
   // -- painting -------------------------------------------------------------------------------------------------------
 
   #paint() {
+    this.#paintedAt = this.#now;
     this.paint = Paint.current(this.plot);
-    this.#resize(this.plotWidth, AXIS + this.shown.length * this.rowHeight);
     const c = this.context;
     c.clearRect(0, 0, this.width, this.height);
     c.font = this.paint.font;
     c.textBaseline = "middle";
     this.#axis(c);
-    this.shown.forEach((row, i) => this.#row(c, row, AXIS + i * this.rowHeight));
+    this.fills = new Map(); // all bars of a colour are one path: a fill a colour, not a bar
+    this.words = [];
+    this.shown.forEach((row, i) => this.#bars(c, row, AXIS + i * this.rowHeight));
+    this.#fill(c);
+    this.shown.forEach((row, i) => this.#ends(c, row, AXIS + i * this.rowHeight));
     this.#nowLine(c);
     this.#mark(c);
   }
@@ -154,6 +166,7 @@ export class Timeline {
   #resize(width, height) {
     const ratio = devicePixelRatio || 1;
     if (this.width === width && this.height === height && this.ratio === ratio) return;
+    this.#paintedAt = -Infinity; // it is empty then
     Object.assign(this, { width, height, ratio });
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
@@ -185,7 +198,7 @@ export class Timeline {
     return step < 1000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms).replace(".0s", "s");
   }
 
-  #row(c, row, top) {
+  #bars(c, row, top) {
     const [from, to] = this.#span;
     const bars = row.bars;
     const last = [-Infinity, -Infinity]; // by lane, where the last bar begins: of those on one pixel only one is drawn
@@ -199,6 +212,9 @@ export class Timeline {
       this.#bar(c, bar, left, right, top);
       last[lane] = left;
     }
+  }
+
+  #ends(c, row, top) {
     for (const end of row.ends ?? []) this.#end(c, end, this.#x(end.at), top);
   }
 
@@ -207,15 +223,24 @@ export class Timeline {
     const tall = this.rowHeight - 6;
     let [y, height] = style === "thin" ? [top + this.rowHeight / 2 - 1.5, 3] : [top + 3, tall];
     if (bar.lanes) [y, height] = bar.lane ? [top + this.rowHeight - 9, 5] : [top + 4, this.rowHeight - 15];
-    c.fillStyle = this.paint.fill(c, token, style);
-    c.beginPath();
-    c.roundRect(left, y, right - left, height, style === "thin" || right - left < 5 ? 0 : 2);
-    c.fill();
-    if (bar.name && !bar.lane && right - left > 28) {
+    const fill = this.paint.fill(c, token, style);
+    if (!this.fills.has(fill)) this.fills.set(fill, new Path2D());
+    if (style === "thin" || right - left < 5) this.fills.get(fill).rect(left, y, right - left, height);
+    else this.fills.get(fill).roundRect(left, y, right - left, height, 2);
+    if (bar.name && !bar.lane && right - left > 28) this.words.push([bar, left, right, y + height / 2 + 0.5]);
+  }
+
+  /** The bars that were collected, then the names on those that have room. */
+  #fill(c) {
+    for (const [fill, path] of this.fills) {
+      c.fillStyle = fill;
+      c.fill(path);
+    }
+    c.textAlign = "left";
+    for (const [bar, left, right, middle] of this.words) {
       const room = Math.min(right, this.width) - Math.max(left, 0);
       c.fillStyle = bar.state === "device" ? "#04210f" : this.paint.colour.ink;
-      c.textAlign = "left";
-      if (c.measureText(bar.name).width < room - 8) c.fillText(bar.name, Math.max(left, 0) + 4, y + height / 2 + 0.5);
+      if (c.measureText(bar.name).width < room - 8) c.fillText(bar.name, Math.max(left, 0) + 4, middle);
     }
   }
 
@@ -290,7 +315,7 @@ export class Timeline {
     new IntersectionObserver(([entry]) => {
       this.visible = entry.isIntersecting;
       this.draw(this.#now);
-    }, { rootMargin: "1000px" }).observe(this.plot);
+    }, { rootMargin: "200px" }).observe(this.plot);
   }
 
   #zoomTo(view) {

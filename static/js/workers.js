@@ -109,7 +109,8 @@ export class WorkerCards {
   }
 
   #fillLast(card, state, last) {
-    keyed(card.last, last, ([key]) => key, () => ({ node: el("span") }), ({ node }, [, view]) => {
+    const places = last.map(([, view], place) => [place, view]); // a chip a place: its words change, not the elements
+    keyed(card.last, places, ([place]) => place, () => ({ node: el("span") }), ({ node }, [, view]) => {
       const job = get(state, "job", view.job);
       data(node, "state", view.state);
       const seen = endedAt(view) - (view.times.claimed ?? view.times.pending) / 1000;
@@ -172,14 +173,16 @@ function tickCard(card, state, now, prover) {
   }
 }
 
-/** The share of each phase since the claim. */
+/** The share of each phase since the claim, as one gradient: nothing is laid out when it moves. */
 function drawPhases(bar, view, now) {
   const claimed = (view.times.claimed ?? 0) / 1000;
-  const parts = phases(view).filter((phase) => phase.from >= claimed);
   const whole = Math.max(1, now - claimed);
-  keyed(bar, parts, (p) => p.state, (p) => {
-    const node = el("i");
-    node.style.background = `var(--${PHASE_INK[p.state] ?? "wait"})`;
-    return { node };
-  }, ({ node }, p) => { node.style.width = `${Math.max(0, (100 * ((p.to ?? now) - p.from)) / whole)}%`; });
+  const share = (at) => `${Math.min(100, Math.max(0, (100 * (at - claimed)) / whole)).toFixed(1)}%`;
+  const stops = phases(view)
+    .filter((phase) => phase.from >= claimed)
+    .map((phase) => `var(--${PHASE_INK[phase.state] ?? "wait"}) ${share(phase.from)} ${share(phase.to ?? now)}`);
+  const painted = stops.length ? `linear-gradient(to right, ${stops.join(", ")})` : "";
+  if (bar.painted === painted) return;
+  bar.painted = painted;
+  bar.style.backgroundImage = painted;
 }

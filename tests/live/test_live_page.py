@@ -241,6 +241,26 @@ def test_the_waterfall_tells_its_bars_to_the_keyboard_and_as_a_table(served: Sit
     expect(tip).to_be_hidden()
 
 
+def test_a_waterfall_below_the_screen_has_its_size_and_is_painted(served: Site, fleet: Fleet, page: Page) -> None:
+    page.set_viewport_size({"width": 900, "height": 200})
+    fleet.story.submit("window-post", "deadline-9", partitions=4)
+    fleet.story.run(12)
+    fleet.flush()
+    login(page, served)
+    wait_for_seq(page, fleet)
+    plot = page.locator(".job canvas")
+    expect(plot).to_have_css("height", "100px")  # the axis and four rows of 20
+    top = page.evaluate("document.querySelector('.job canvas').getBoundingClientRect().top")
+    assert top > 200 + 200  # beyond what is said to be nearly on the screen
+    page.wait_for_function(
+        """() => {
+            const canvas = document.querySelector(".job canvas");
+            const pixels = canvas.getContext("2d").getImageData(0, 30, canvas.width, 60).data;
+            return new Set(new Uint32Array(pixels.buffer)).size > 3;
+        }"""
+    )
+
+
 def test_the_switches_for_colours_and_time_zone_hold(served: Site, fleet: Fleet, page: Page) -> None:
     login(page, served)
     background = "getComputedStyle(document.body).backgroundColor"
