@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def main() -> None:
         grpc_at, http_at = service.addresses
         with grpc.insecure_channel(str(grpc_at)) as channel:
             calls: dict[str, Callable[[], Any]] = {
-                f"gRPC {name}": lambda call=channel.unary_unary(f"/cuzk.v1.ProvingEngine/{name}"): call(b"")  # type: ignore[misc]
+                f"gRPC {name}": partial(channel.unary_unary(f"/cuzk.v1.ProvingEngine/{name}"), b"")
                 for name in ("GetStatus", "GetMetrics")
             }
             calls |= {f"GET {path}": lambda path=path: get(http_at, path) for path in ("/status", "/metrics", "/livez")}  # type: ignore[misc]

@@ -58,7 +58,9 @@ export function cell(view, now) {
     case "device_wait": return "wait";
     case "device": return `${lasting()} gpu`;
     case "finalizing": case "finishing": return `${lasting()} fin`;
-    case "done": return `${duration(spent(view, ["synthesizing"], now))}+${duration(spent(view, ["device"], now))}`;
+    case "done":
+      if ("gpu_ms" in view.detail) return `${duration(view.detail.synth_ms)}+${duration(view.detail.gpu_ms)}`; // a watched daemon says so
+      return `${duration(spent(view, ["synthesizing"], now))}+${duration(spent(view, ["device"], now))}`;
     case "failed": return "FAIL";
     default: return view.state;
   }

@@ -138,7 +138,7 @@ function tickJob(card, state, id, now) {
   const { submitted, started, again } = course(view);
   const over = JOB_ENDS.has(view.state);
   setFact(card.fact.age, over ? moment(submitted, settings.zone, "time") : `${duration(now - submitted)} ago`);
-  setFact(card.fact.waited, duration((started ?? (over ? since(view) / 1000 : now)) - submitted));
+  setFact(card.fact.waited, view.detail.source ? null : duration((started ?? (over ? since(view) / 1000 : now)) - submitted));
   setFact(card.fact.again, again === null ? null : `${duration(now - again)} ago`);
   setDeadline(card.fact.deadline, view.detail.deadline_us, now, over);
   setFact(card.fact.left, over || WAITING.has(view.state) ? null : estimate(card.counts, now));

@@ -155,6 +155,7 @@ def test_a_watched_daemon_whose_workers_read_idle_is_shown_at_work(served: Site,
             expect(page.get_by_label("Prover rust-1")).to_contain_text("watched")
             expect(page.locator('[data-worker="rust-1/1/2"]')).to_have_attribute("data-state", "idle")
             expect(page.locator("#recent")).to_contain_text(f"rust-1/{other}")
+            expect(page.locator(".job").first).to_contain_text("31.2s+587ms")  # what the daemon says
             looks(page, "live-watched")
             page.goto(f"{served.url}jobs/")
             looks(page, "jobs-watched")
