@@ -130,7 +130,14 @@ def deadline() -> list[toy.Wired]:
     return list(deadline_assignments())
 
 
-@pytest.mark.parametrize("number", range(13))
+#: the first, one between and the last, which has its last sector repeated; the acceptance runs take the others too
+QUICK = {0, 6, 12}
+
+
+@pytest.mark.parametrize(
+    "number",
+    [number if number in QUICK else pytest.param(number, marks=pytest.mark.acceptance) for number in range(13)],
+)
 def test_each_partition_of_a_deadline_is_the_rust_stacks(
     number: int, window: ProvingKey, deadline: list[toy.Wired]
 ) -> None:
