@@ -1,21 +1,22 @@
 """How long GetStatus, GetMetrics, GET /status and GET /metrics take with 1000 jobs in a prover's state.
 
 `python -m bench.service [JOBS [SECONDS]]`. Wanted of both statuses: p95 under 5 ms on an idle prover. Each job has four
-partitions; one in ten runs, the others have ended and are still shown, as they are for ten minutes. Callers ask one
-after the other over one connection (gRPC) or a new one each time (HTTP), as their clients do.
+partitions; one in a hundred is being worked on, the others have ended and are kept, as they are for ten minutes. The
+callers are another process; they ask one after the other, over one connection (gRPC) or a new one each time (HTTP).
 """
 
 from __future__ import annotations
 
 import http.client
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 
@@ -35,6 +36,7 @@ from prover.service.options import ServiceOptions
 from prover.service.service import Service
 
 PARTITIONS = 4
+RUNNING = 100  # one job of so many
 
 
 @dataclass
@@ -64,8 +66,8 @@ def filled(tracker: StatusTracker, jobs: int) -> None:
         tracker.job_loading(name)
         tracker.job_running(name)
         for partition in range(PARTITIONS):
-            _prove(tracker, name, partition, slots[n % len(slots)].id, ended=n % 10 > 0)
-        if n % 10:
+            _prove(tracker, name, partition, slots[n % len(slots)].id, ended=n % RUNNING > 0)
+        if n % RUNNING:
             tracker.job_assembling(name)
             tracker.job_verifying(name)
             tracker.job_completed(name)
@@ -100,31 +102,44 @@ def get(address: Address, path: str) -> bytes:
     return connection.getresponse().read()
 
 
-def main() -> None:
-    jobs, seconds = (int(sys.argv[1]) if len(sys.argv) > 1 else 1000), float(sys.argv[2] if len(sys.argv) > 2 else 5)
+def serve(jobs: int) -> None:
+    """Print the two addresses, and answer until the standard input ends."""
     live = Live("bench", "bench", [Device(DeviceInfo("bench", n), None) for n in range(4)], Meters())
     tracker = StatusTracker("session", "bench", sinks=[live.meters.sink])
     live.use(tracker, NoJournal())  # type: ignore[arg-type]
     filled(tracker, jobs)
     with tempfile.TemporaryDirectory() as folder:
-        here = Address(host="127.0.0.1")
-        desk = Desk("", KeyStore(Path(folder)))
-        service = Service(ServiceOptions((here,), here), live, "", KeyControl({}, [], lambda *_, **__: None), desk)
+        here, desk = Address(host="127.0.0.1"), Desk("", KeyStore(Path(folder)))
+        service = Service(ServiceOptions((here,), here), live, "", cast(KeyControl, None), desk)
         service.start()
-        grpc_at, http_at = service.addresses
+        print(f"ports {' '.join(str(address.port) for address in service.addresses)}", flush=True)
+        sys.stdin.read()
+        service.stop()
+
+
+def calls(channel: grpc.Channel, http_at: Address) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What is timed."""
+    for name in ("GetStatus", "GetMetrics"):
+        yield f"gRPC {name}", partial(channel.unary_unary(f"/cuzk.v1.ProvingEngine/{name}"), b"")
+    for path in ("/status", "/metrics", "/livez"):
+        yield f"GET {path}", partial(get, http_at, path)
+
+
+def main() -> None:
+    jobs, seconds = (int(sys.argv[1]) if len(sys.argv) > 1 else 1000), float(sys.argv[2] if len(sys.argv) > 2 else 5)
+    command = [sys.executable, "-c", f"from bench.service import serve; serve({jobs})"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None and server.stdin is not None
+        ports = next(line.split()[1:] for line in server.stdout if line.startswith("ports "))
+        grpc_at, http_at = (Address(host="127.0.0.1", port=int(port)) for port in ports)
+        print(f"{jobs} jobs of {PARTITIONS} partitions")
         with grpc.insecure_channel(str(grpc_at)) as channel:
-            calls: dict[str, Callable[[], Any]] = {
-                f"gRPC {name}": partial(channel.unary_unary(f"/cuzk.v1.ProvingEngine/{name}"), b"")
-                for name in ("GetStatus", "GetMetrics")
-            }
-            calls |= {f"GET {path}": lambda path=path: get(http_at, path) for path in ("/status", "/metrics", "/livez")}  # type: ignore[misc]
-            print(f"{jobs} jobs of {PARTITIONS} partitions")
-            for name, call in calls.items():
+            for name, call in calls(channel, http_at):
                 call()
                 found = timed(call, seconds)
-                print(f"{name:16} p50 {percentile(found, 0.5):6.2f} ms  p95 {percentile(found, 0.95):6.2f} ms  "
-                      f"max {max(found):6.2f} ms  ({len(found)})")  # fmt: skip
-        service.stop()
+                p50, p95 = percentile(found, 0.5), percentile(found, 0.95)
+                print(f"{name:16} p50 {p50:6.2f} ms  p95 {p95:6.2f} ms  max {max(found):6.2f} ms  ({len(found)})")
+        server.stdin.close()
 
 
 if __name__ == "__main__":

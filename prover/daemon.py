@@ -152,7 +152,7 @@ class Prover:
         self._holdings = Holdings()
         self._manager = make_manager(config, self._keys, self._devices, self._holdings)
         self._kinds = make_kinds(self._manager)
-        self._live = Live(config.daemon.prover, __version__, self._devices, Meters())
+        self._live = Live(config.daemon.prover, __version__, self._devices, Meters(), self._manager)
         self._service = self._make_service()
 
     def _make_service(self) -> Service:

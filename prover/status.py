@@ -93,11 +93,14 @@ def status(moment: Moment) -> dict[str, Any]:
 
 
 def _memory(gauges: Mapping[str, Any]) -> dict[str, int | None]:
-    """Of the machine, or of the container: what is not available is used. `rss_bytes` is what the prover itself has."""
-    total, available = gauges.get("memory_total_bytes"), gauges.get("memory_available_bytes")
-    used = None if total is None or available is None else total - available
+    """The budget, as in the original: what is reserved is used. Beside it what the process has, and what the machine
+    (or the container) has and has left."""
+    total, used = gauges.get("memory_budget_bytes"), gauges.get("memory_reserved_bytes")
     return {
-        "total_bytes": total, "used_bytes": used, "available_bytes": available, "rss_bytes": gauges.get("rss_bytes"),
+        "total_bytes": total, "used_bytes": used,
+        "available_bytes": None if total is None or used is None else max(0, total - used),
+        "rss_bytes": gauges.get("rss_bytes"), "machine_total_bytes": gauges.get("memory_total_bytes"),
+        "machine_available_bytes": gauges.get("memory_available_bytes"),
     }  # fmt: skip
 
 

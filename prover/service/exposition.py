@@ -90,6 +90,15 @@ def _memory(live: Live, state: FleetState, gauges: Mapping[str, float]) -> Itera
         (word,): gauges[f"{word}_bytes"] for word in ("rss", "memory_total", "memory_available")
     }  # fmt: skip
     yield _gauge("cuzk_memory_bytes", "Of the process (rss) and of the machine.", sizes, ["what"])
+    budget = live.budget()
+    parts = {
+        ("total",): budget.total,
+        ("reserved",): budget.used,
+        ("keys",): budget.lasting,
+        ("pinned",): budget.pinned,
+    }
+    yield _gauge("cuzk_memory_budget_bytes", "The memory budget.", parts, ["what"])
+    yield _gauge("cuzk_memory_budget_waiting", "Claims that wait for memory.", {(): budget.waiting})
     devices = {}
     for device in live.devices:
         devices[device.info.id, "total"] = device.info.memory_total_bytes

@@ -9,25 +9,24 @@ from prover.filecoin.circuit_ids import id_of_key
 from prover.filecoin.proto import cuzk_pb2 as pb
 from prover.filecoin.shapes import ProofKind
 from prover.pipeline.devices import Device
-from prover.states import FRONT, JOB_LEASED, Attempt, Entity, FleetState, Holding, Job, View
+from prover.pipeline.keys import KeyRow
+from prover.states import FRONT, JOB_LEASED, Attempt, Entity, FleetState, Job, View
 
 from .live import Live
-
-_TIERS = {Holding.READY: pb.SRSStatus.HOT, Holding.LOADING: pb.SRSStatus.WARM}
 
 
 def original_status(live: Live) -> pb.GetStatusResponse:
     """Of this moment."""
-    state = live.state()
-    held = list(_keys(state))
+    state, budget = live.state(), live.budget()
     return pb.GetStatusResponse(
         gpus=[_gpu(state, device) for device in live.devices],
-        loaded_srs=held,
+        loaded_srs=[_key(row) for row in live.keys()],
         queues=list(_queues(live, state)),
         total_proofs_completed=sum(live.meters.ended(Job.DONE).values()),
         total_proofs_failed=sum(live.meters.ended(Job.FAILED).values()),
         uptime_seconds=int(live.uptime_s),
-        pinned_memory_bytes=sum(key.size_bytes for key in held),
+        pinned_memory_bytes=budget.lasting,
+        pinned_memory_limit_bytes=budget.total,
     )
 
 
@@ -56,15 +55,11 @@ def _nearness(view: View) -> tuple[bool, int]:
     return view.state == Attempt.DEVICE, view.since_us
 
 
-def _keys(state: FleetState) -> Iterator[pb.SRSStatus]:
-    """Those that are loaded, or on their way; by name, devices in order."""
-    for name, view in sorted(state.views[Entity.HOLDING].items()):
-        _, kind, key = (*name.split(":", 2), "", "")[:3]
-        tier = _TIERS.get(Holding(view.state))
-        if kind == "key" and tier is not None:
-            label = key.partition("@")[0]
-            size = int(view.detail.get("bytes") or 0)
-            yield pb.SRSStatus(circuit_id=id_of_key(label) or label, tier=tier, size_bytes=size)
+def _key(row: KeyRow) -> pb.SRSStatus:
+    """One that is loaded (hot), or on its way (warm)."""
+    tier = pb.SRSStatus.HOT if row.state == "ready" else pb.SRSStatus.WARM
+    name = id_of_key(row.name) or row.name
+    return pb.SRSStatus(circuit_id=name, tier=tier, size_bytes=row.nbytes, ref_count=row.refs)
 
 
 def _queues(live: Live, state: FleetState) -> Iterator[pb.QueueStatus]:

@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from prover.filecoin.proto import cuzk_pb2 as pb
+from prover.filecoin.shapes import ProofKind, post_shape
 from prover.pipeline.attempts import AttemptKey
+from prover.pipeline.keys import KeyRow
 from prover.service import http_server
 from prover.service.http_server import Page, Pages, Rules, text_answer
+from prover.service.live import allocations
 from prover.states import Holding, fold
 from prover.status import Moment, status
 from tests.cli.test_status import SHAPE, at
@@ -107,6 +111,17 @@ def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _timeless(each) for key, each in value.items() if key not in running}
     return [_timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def test_keys_in_the_original_words() -> None:
+    used = KeyRow(post_shape(ProofKind.WINDOW_POST, 2048).key_name, "window-post 2KiB", "ready", "host", 7, 9, 2, None,
+                  False, False, None)  # fmt: skip
+    idle = replace(used, refs=0, idle_s=3.5, evictable=True)
+    found = allocations([used, idle])
+    assert [(row["circuit_id"], row["bytes"], row["last_used_secs_ago"], row["evictable"]) for row in found["srs"]] == [
+        ("wpost-2k", 7, 0.0, False), ("wpost-2k", 7, 3.5, True),
+    ]  # fmt: skip
+    assert [row["bytes"] for row in found["pce"]] == [9, 9]
 
 
 def test_counters_are_those_of_all_interfaces(served: Served) -> None:
