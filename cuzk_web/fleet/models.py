@@ -249,7 +249,12 @@ class Transition(models.Model):
 
     class Meta:
         db_table = "transition"
-        indexes = [models.Index(fields=["job", "at"], name="transition_job", condition=models.Q(job__isnull=False))]
+        indexes = [
+            models.Index(fields=["job", "at"], name="transition_job", condition=models.Q(job__isnull=False)),
+            models.Index(
+                fields=["entity_id", "at"], name="transition_worker", condition=models.Q(entity__in=["worker", "admin"])
+            ),
+        ]
 
 
 class Proof(models.Model):

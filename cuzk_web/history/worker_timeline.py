@@ -15,8 +15,9 @@ from django.views.decorators.http import require_safe
 from cuzk_web import formats
 from cuzk_web.fleet.models import Attempt, Job, Worker
 
-from . import timeline
+from . import log, timeline
 from .filters import InvalidFilter, word
+from .spans import Span, length_ms, union, within, without
 from .statistics import known, window
 
 BACK: Final = timedelta(hours=1)
@@ -24,7 +25,18 @@ LONGEST: Final = timedelta(hours=24)
 LATER: Final = timedelta(hours=1)  # an attempt that ended so long after the period may have begun in it
 ATTEMPTS: Final = 5000
 WORKERS: Final = 256
-COLUMNS: Final = ("prep", "wait", "device", "finish", "finalize")
+COLUMNS: Final = ("prep", "wait", "device", "finish", "finalize", "paused", "away")
+_AWAY: Final = ("lost", "stopped")
+_PAUSED: Final = ("paused", "draining", "disabled", "quarantined")
+#: the last move of each kind before the period, and all within
+_MOVES: Final = """SELECT entity_id, entity, to_us(at), new FROM transition
+    WHERE entity_id = ANY(%s) AND entity IN ('worker', 'admin') AND at > %s AND at < %s
+    UNION ALL
+    SELECT w.id, e.entity, to_us(%s), t.new
+    FROM unnest(%s::text[]) AS w(id), unnest(ARRAY['worker', 'admin']) AS e(entity),
+      LATERAL (SELECT new FROM transition WHERE entity_id = w.id AND entity = e.entity AND entity IN ('worker', 'admin')
+        AND at <= %s ORDER BY at DESC LIMIT 1) AS t
+    ORDER BY 1, 2, 3"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,7 @@ class Use:
     attempts: int
     spent: Mapping[str, float]
     length_ms: float
+    idle_ms: float  # it held nothing, was there, and nobody had paused it; CPU tails leave it free
 
     @property
     def cells(self) -> list[tuple[str, float, float]]:
@@ -44,9 +57,8 @@ class Use:
 
     @property
     def idle(self) -> float:
-        """The share in which it held nothing (CPU tails leave it free)."""
-        held = sum(ms for name, ms in self.spent.items() if name != "finalize")
-        return max(0.0, 1 - held / self.length_ms)
+        """The share of `idle_ms`."""
+        return self.idle_ms / self.length_ms
 
 
 @require_safe
@@ -82,26 +94,55 @@ def _held(workers: Iterable[Worker], since: datetime, until: datetime) -> list[A
     return [one for one in found if int(one.times.get("claimed", until_us)) < until_us]
 
 
-def _spent(attempts: Iterable[Attempt], since: datetime, until: datetime) -> dict[str, float]:
-    """Milliseconds of each phase within the period, from each attempt's claim on."""
-    low, high = formats.to_us(since), formats.to_us(until)
-    sums = dict.fromkeys((*COLUMNS, "synth", "ready"), 0.0)
-    for one in attempts:
-        claimed = int(one.times.get("claimed", high))
-        for phase in timeline.phases(one.times).values():
-            end = high if phase.ms is None else phase.start_us + phase.ms * 1000
-            if phase.start_us >= claimed and phase.name in sums:
-                sums[phase.name] += max(0.0, min(end, high) - max(phase.start_us, low)) / 1000
-    return sums
+def _held_spans(one: Attempt, until_us: int) -> dict[str, Span]:
+    """Each phase from the attempt's claim on; one that lasts ends with the period."""
+    claimed, found = int(one.times.get("claimed", until_us)), {}
+    for phase in timeline.phases(one.times).values():
+        if phase.start_us >= claimed:
+            end = until_us if phase.ms is None else phase.start_us + round(phase.ms * 1000)
+            found[phase.name] = (phase.start_us, end)
+    return found
+
+
+def _moves(workers: Iterable[Worker], since: datetime, until: datetime) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """(worker, "worker" or "admin") -> the states that it was in, each with its begin, in order."""
+    ids = [worker.id for worker in workers]
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for key, entity, us, new in log.query(_MOVES, [ids, since, until, since, ids, since]):
+        found.setdefault((key, entity), []).append((us, new))
+    return found
+
+
+def _in_states(moves: list[tuple[int, str]], states: tuple[str, ...], until_us: int) -> list[Span]:
+    """When it was in one of some states."""
+    ends = [us for us, _ in moves[1:]] + [until_us]
+    return [(us, end) for (us, state), end in zip(moves, ends, strict=True) if state in states]
 
 
 def _uses(workers: Iterable[Worker], attempts: list[Attempt], since: datetime, until: datetime) -> list[Use]:
-    length, uses = (until - since) / timedelta(milliseconds=1), []
+    low, high = formats.to_us(since), formats.to_us(until)
+    moves = _moves(workers, since, until)
+    uses = []
     for worker in workers:
         mine = [one for one in attempts if one.worker_id == worker.id]
+        away = _in_states(moves.get((worker.id, "worker"), []), _AWAY, high)
+        paused = _in_states(moves.get((worker.id, "admin"), []), _PAUSED, high)
         name = f"W{worker.display_id} · GPU {worker.ordinal}"
-        uses.append(Use(name, worker.id, len(mine), _spent(mine, since, until), length))
+        uses.append(_use(name, worker.id, [_held_spans(one, high) for one in mine], paused, away, (low, high)))
     return uses
+
+
+def _use(name: str, key: str, held: list[dict[str, Span]], paused: list[Span], away: list[Span], period: Span) -> Use:
+    """What is not spent on an attempt is paused or away, if anybody said so, and else idle."""
+    low, high = period
+    phases = {phase: [spans[phase] for spans in held if phase in spans] for phase in (*COLUMNS, "synth", "ready")}
+    spent = {phase: length_ms(within(spans, low, high)) for phase, spans in phases.items()}
+    fronts = union(span for phase, spans in phases.items() if phase != "finalize" for span in spans)
+    gone = without(within(away, low, high), fronts)
+    stopped = without(within(paused, low, high), [*fronts, *gone])
+    idle = without([period], [*fronts, *gone, *stopped])
+    spent |= {"paused": length_ms(stopped), "away": length_ms(gone)}
+    return Use(name, key, len(held), spent, (high - low) / 1000, length_ms(idle))
 
 
 def _devices(uses: Iterable[Use]) -> list[Use]:
@@ -111,9 +152,10 @@ def _devices(uses: Iterable[Use]) -> list[Use]:
         by_device.setdefault(use.key.rpartition("/")[0], []).append(use)
     found = []
     for device, held in by_device.items():
-        spent = dict.fromkeys(held[0].spent, 0.0) | {"device": sum(use.spent["device"] for use in held)}
+        computing = sum(use.spent["device"] for use in held)
+        spent, length = dict.fromkeys(held[0].spent, 0.0) | {"device": computing}, held[0].length_ms
         name, attempts = f"GPU {device.rpartition('/')[2]}", sum(use.attempts for use in held)
-        found.append(Use(name, device, attempts, spent, held[0].length_ms))
+        found.append(Use(name, device, attempts, spent, length, max(0.0, length - computing)))
     return found
 
 

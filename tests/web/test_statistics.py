@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cuzk_web.fleet.models import Job
+from cuzk_web.fleet.models import Job, Transition
 from cuzk_web.history import rollups, worker_timeline
 from cuzk_web.history.models import Rollup
 
@@ -106,6 +106,21 @@ def test_workers_over_time(login: Login) -> None:
     (device,) = answer.context["devices"]
     assert device.spent["device"] == 8000 and round(device.idle, 3) == 0.6
     assert len(answer.context["views"]["views"]["attempt"]) == 2
+    # the first was paused from 2 s on, before its attempt and beyond it; the second was lost before, and came at 9 s
+    said = [
+        ("admin", first.id, 2.0, "paused"),
+        ("worker", second.id, -9.0, "lost"),
+        ("worker", second.id, 9.0, "online"),
+    ]
+    Transition.objects.bulk_create(
+        Transition(session=alpha, seq=seq, at=START + timedelta(seconds=at), mono_ns=0, entity=entity, entity_id=key,
+                   old="", new=new, worker=key)
+        for seq, (entity, key, at, new) in enumerate(said, 1)
+    )  # fmt: skip
+    uses = login("vera").get(f"/statistics/workers/?{query}").context["workers"]
+    assert [use.spent["paused"] for use in uses] == [10_000, 0]  # 2 to 10, and 18 to 20
+    assert [use.spent["away"] for use in uses] == [0, 9000]
+    assert [use.idle_ms for use in uses] == [2000, 7000]
     assert login("vera").get("/statistics/workers/?prover=nobody").status_code == 200
 
 
