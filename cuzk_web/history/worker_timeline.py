@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -115,8 +116,8 @@ def _moves(workers: Iterable[Worker], since: datetime, until: datetime) -> dict[
 
 def _in_states(moves: list[tuple[int, str]], states: tuple[str, ...], until_us: int) -> list[Span]:
     """When it was in one of some states."""
-    ends = [us for us, _ in moves[1:]] + [until_us]
-    return [(us, end) for (us, state), end in zip(moves, ends, strict=True) if state in states]
+    following = itertools.pairwise([*moves, (until_us, "")])
+    return [(us, end) for (us, state), (end, _) in following if state in states]
 
 
 def _uses(workers: Iterable[Worker], attempts: list[Attempt], since: datetime, until: datetime) -> list[Use]:
