@@ -94,15 +94,16 @@ def traced(function: Callable[..., Any], *shapes: Any) -> Work:
 
 
 def _count(jaxpr: Any) -> tuple[float, list[tuple[int, float]]]:
-    """Float64 operations, and for each matrix product the length of its sums and the size of its output."""
+    """Float64 operations, and for each product with one matrix the length of its sums and the size of its output: those
+    with a matrix for each residue are sums of transforms, and no reductions."""
     flops, dots = 0.0, list[tuple[int, float]]()
     for step in jaxpr.eqns:
         name, out = step.primitive.name, step.outvars[0].aval
         if name == "dot_general":
-            ((contracted,), _), _ = step.params["dimension_numbers"]
+            ((contracted,), _), (batched, _) = step.params["dimension_numbers"]
             length = step.invars[0].aval.shape[contracted[0] if isinstance(contracted, tuple) else contracted]
             flops += 2 * length * out.size
-            dots.append((length, out.size))
+            dots += [] if batched else [(length, out.size)]
         elif name in _SINGLE and out.dtype == np.float64:
             flops += out.size
         elif name == "while":
@@ -138,8 +139,10 @@ def transform(log2: int, *, scaled: bool) -> Work:
     def tile(*sizes: int) -> Any:
         return jax.ShapeDtypeStruct((2 * FR.k, *sizes), np.float32)
 
-    first = traced(ntt._first.function, tile(n1, 1), tile(n1), tile(n1, 1)) * n2
-    second = traced(ntt._second.function, tile(n2, 1), tile(n2), tile(n2, 1) if scaled else None) * n1
+    (radix1, rows1), (radix2, rows2) = ntt._radices(n1), ntt._radices(n2)
+    first = traced(ntt._first.function, tile(1, radix1, rows1, 1), tile(n1), tile(1, rows1, radix1, 1)) * n2
+    scale = tile(1, rows2, radix2, 1) if scaled else None
+    second = traced(ntt._second.function, tile(1, radix2, rows2, 1), tile(n2), scale) * n1
     work = first + second + Work(bytes=4 * FLOAT * 2 * FR.k * n1 * n2)
     read = Work(bytes=FLOAT * 2 * FR.k * n1 * n2)
     turned = traced(lambda at, step: FR.mul(at, step), *[jax.ShapeDtypeStruct((2 * FR.k, 1), np.float64)] * 2)

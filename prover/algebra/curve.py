@@ -3,7 +3,9 @@ section 3.2), correct for every pair of points of odd order, infinity and equal 
 
 A projective point array is float64[2k, 3, e, n]: X, Y, Z, infinity = (0, 1, 0); an affine one float[2k, 2, e, n].
 Bounds, for inputs reduced (below 9 p in size, residues below 2^24). Residues: a product of sums is below 2^50,
-doubled in Fp2; the sums of two products of `_finish` and `double` are below 2^50, doubled in Fp2: all below 2^52.
+doubled in Fp2. In `_finish` t3 and t4 are below 3 * 2^24, as is 3 t0 in G1, and all others are made balanced: sums of
+two products are below 12 * 2^48, in G2 (where t0 is balanced too) below 6 * 2^48, doubled; those of `double` are below
+2^50, doubled in Fp2. So all are below 2^52.
 Sizes, in G2, which is the larger: times_3b of a reduced element is below 216 p, of y3 (27 p) below 648 p, so the sums
 of products of `_finish` stay below 2 (225^2 + 648 * 27) p^2 < 2^18 p^2; in `double` low < 657 p, high < 225 p, and 2
 (657 * 225 + 216 * 72) p^2 < 2^19 p^2. Hence every output is reduced again.
@@ -66,17 +68,24 @@ def _finish(t0: jax.Array, t1: jax.Array, t2: jax.Array, t3: jax.Array, t4: jax.
     t3 = X1Y2 + X2Y1, t4 = Y1Z2 + Y2Z1, y3 = X1Z2 + X2Z1."""
     b_t2 = times_3b(t2)
     z3, t1 = FP.red(t1 + b_t2), FP.red(t1 - b_t2)
-    y3, t0, t3, t4 = FP.red(times_3b(y3)), FP.red(3.0 * t0), FP.red(t3), FP.red(t4)
-    return FP.reduce(
-        jnp.stack(
-            [
-                product(t3, t1) - product(t4, y3),
-                product(t1, z3) + product(y3, t0),
-                product(z3, t4) + product(t0, t3),
-            ],
-            1,
-        )
+    y3, t0 = FP.red(times_3b(y3)), FP.red(3.0 * t0) if t0.shape[1] > 1 else 3.0 * t0
+    return _reduced(
+        [
+            product(t3, t1) - product(t4, y3),
+            product(t1, z3) + product(y3, t0),
+            product(z3, t4) + product(t0, t3),
+        ]
     )
+
+
+def _reduced(parts: list[jax.Array]) -> jax.Array:
+    """The elements [2k, e, n] reduced together: [2k, parts, e, n].
+
+    Components lie side by side as matrices, each computed by a loop of its own: a stack of them would be one loop in
+    which XLA chooses among all parts, element by element, and computes what they share once for each.
+    """
+    components = [part[:, i] for part in parts for i in range(part.shape[1])]
+    return FP.reduce(jnp.concatenate(components, 1)).reshape(2 * FP.k, len(parts), parts[0].shape[1], -1)
 
 
 def add(p: jax.Array, q: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from prover.algebra.mesh import DeviceMesh
+from prover.algebra.mesh import DeviceMesh, Options
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -42,17 +42,18 @@ class Tiles:
     batch: int  # tiles of lanes a call
     steps: int  # additions a lane makes in one call, at most
     fft: int  # columns of a sub-transform
-    butterflies: int  # rows of a quarter of them that are turned together
+    rows: int  # rows of such columns that are worked on together
 
 
-_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=32, butterflies=8)
-_GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9, butterflies=1 << 12)
+_CPU: Final = Tiles(field=4096, lanes=128, batch=4, steps=48, fft=32, rows=16)
+_GPU: Final = Tiles(field=1 << 16, lanes=1 << 14, batch=1, steps=16, fft=1 << 9, rows=1 << 12)
 
-# measured on AVX2: the newer fusion emitters cost 1.25x on point addition. Threads are ours, over independent tiles: a
-# program that XLA cuts up for threads of its own waits for them, and leaves the core that its thread was given
-_CPU_OPTIONS: Final[dict[str, bool | str]] = {
+# Threads are ours, over independent tiles: a program that XLA cuts up for threads of its own waits for them, and leaves
+# the core that its thread was given. Vectors as wide as the processor has: XLA uses 256 bits where it is not told
+_CPU_OPTIONS: Final[Options] = {
     "xla_cpu_multi_thread_eigen": False,
-    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_use_fusion_emitters": True,
+    "xla_cpu_prefer_vector_width": 512,
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import jax
 import numpy as np
@@ -23,6 +23,9 @@ _AXIS: Final = "devices"
 HOSTS: Final = "hosts"
 _CUT: Final = PartitionSpec(_AXIS)  # type: ignore[no-untyped-call]
 _WHOLE: Final = PartitionSpec()  # type: ignore[no-untyped-call]
+
+#: what XLA is told to compile by
+Options: TypeAlias = dict[str, bool | int | str]
 
 
 class DevicesUnfit(InvalidInput):
@@ -84,7 +87,9 @@ class DeviceMesh:
         result: jax.Array = jax.make_array_from_single_device_arrays(array.shape, cut, placed)
         return result
 
-    def program(self, function: Callable[..., Any], cut: Sequence[bool], options: dict[str, bool | str] | None) -> Any:
+    def program(
+        self, function: Callable[..., Any], cut: Sequence[bool], options: dict[str, bool | int | str] | None
+    ) -> Any:
         """`function` on each device's part of the arguments that are cut, and on the whole of the others; the leading
         axis of what it gives is put together."""
         specs = tuple(_CUT if each else _WHOLE for each in cut)

@@ -12,12 +12,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax import lax
 
 from prover.algebra import chunks, constants
@@ -37,6 +36,8 @@ _WHOLE_COPIES: Final = 4
 _TILE_COPIES: Final = 16
 #: tiles on a device at a time where the host cuts them for it: one is copied while the other is computed
 _TILES_AT_ONCE: Final = 2
+#: values of a transform that is a product with a matrix: sums of as many products are exact (see `rns`)
+_RADIX: Final = 16
 #: columns of a b - c at a time
 _TILE: Final = 4096
 
@@ -54,7 +55,7 @@ class WrongLength(InvalidInput):
 )
 @dataclass(frozen=True)
 class _Plan:
-    """Tables of the transforms with root w of order n1 n2; rows in the order in which sub-transforms leave them."""
+    """Tables of the transforms with root w of order n1 n2."""
 
     n1: int
     n2: int
@@ -71,7 +72,7 @@ class _Plan:
     def of(cls, log2: int, tile: int) -> _Plan:
         n1, n2 = _split(log2)
         root = constants.root_of_unity(log2)
-        exponents = np.outer(_bit_reversal(n1), np.arange(min(tile, n2)))
+        exponents = np.outer(np.arange(n1), np.arange(min(tile, n2)))
         low = FR.powers(root, n2)
         roots1, roots2 = (FR.powers(pow(root, n, FR.p), count) for n, count in ((n2, n1), (n1, n2)))
         step = FR.mul_arrays(roots1[:, exponents.reshape(-1) // n2], low[:, exponents.reshape(-1) % n2])
@@ -79,7 +80,7 @@ class _Plan:
 
     def powers(self, first: int) -> tuple[Residues, Residues]:
         """Two factors [22, n1] of w^(k1 first)."""
-        exponents = _bit_reversal(self.n1).astype(np.int64) * first % (self.n1 * self.n2)
+        exponents = np.arange(self.n1) * first % (self.n1 * self.n2)
         return self.roots1[:, exponents // self.n2], self.low[:, exponents % self.n2]
 
 
@@ -88,13 +89,13 @@ class _Plan:
 class _Factor:
     """first * base^k for each k = k2 n1 + k1, as a product of two."""
 
-    rows: Residues  # [22, n2], k2 in the order in which sub-transforms leave it
+    rows: Residues  # [22, n2]
     columns: Residues  # [22, n1]
 
     @classmethod
     def of(cls, base: int, first: int, n1: int, n2: int) -> _Factor:
         rows = FR.powers(pow(base, n1, FR.p), n2, first % FR.p)
-        return cls(np.ascontiguousarray(rows[:, _bit_reversal(n2)]), FR.powers(base % FR.p, n1))
+        return cls(rows, FR.powers(base % FR.p, n1))
 
 
 class Domain:
@@ -288,12 +289,12 @@ def _by_host(
 
     def first(start: int) -> None:
         part = np.ascontiguousarray(x[:, :, start : start + width1])
-        y[:, start : start + width1] = np.asarray(_first(part, plan.roots1, twiddles.of(start)))
+        y[:, start : start + width1] = np.asarray(_first(_before(part), plan.roots1, _after(twiddles.of(start))))
 
     def second(start: int) -> None:
         part = slice(start, start + width2)
-        scale = scales.of(start) if scales else None
-        y[:, :, part] = np.asarray(_second(np.ascontiguousarray(y[:, :, part]), plan.roots2, scale))
+        scale = _after(scales.of(start)) if scales else None
+        y[:, :, part] = np.asarray(_second(_before(np.ascontiguousarray(y[:, :, part])), plan.roots2, scale))
 
     in_threads(first, range(0, plan.n2, width1), threads)
     in_threads(second, range(0, plan.n1, width2), threads)
@@ -317,11 +318,13 @@ def _compile_combination(program: Kernel, size: int) -> None:
 def _compile_tiles(plan: _Plan, factor: _Factor | None, tile: int) -> None:
     n1, n2 = plan.n1, plan.n2
     width1, width2 = min(tile, n2), min(tile, n1)
-    _second.compile(_shape(n2, width2), _shape(n2), _shape(n2, width2) if factor else None)
+    radices1, radices2 = _radices(n1), _radices(n2)
+    scale = _shape(1, *radices2[::-1], width2) if factor else None
+    _second.compile(_shape(1, *radices2, width2), _shape(n2), scale)
     if factor:
         _outer.compile(_shape(n2), _shape(width2))
     else:
-        _first.compile(_shape(n1, width1), _shape(n1), _shape(n1, width1))
+        _first.compile(_shape(1, *radices1, width1), _shape(n1), _shape(1, *radices1[::-1], width1))
         _turn.compile(_shape(n1), _shape(n1), _shape(n1, width1))
 
 
@@ -334,87 +337,99 @@ def _split(log2: int) -> tuple[int, int]:
     return 1 << (log2 + 1) // 2, 1 << log2 // 2
 
 
-def _reversed(index: int, bits: int) -> int:
-    return int(f"{index:0{bits}b}"[::-1], 2) if bits else 0
+def _transforms(x: jax.Array, roots: jax.Array, factor: jax.Array | None = None) -> jax.Array:
+    """Transforms of n = radix * rows values, float32[22, many, radix, rows, columns] -> [22, many, rows, radix,
+    columns], times a factor of that shape: radix is 16 or less, and rows once more the product of such factors.
 
-
-@functools.cache
-def _bit_reversal(count: int) -> npt.NDArray[np.int32]:
-    """Where index i of 0 .. count - 1, a power of two, goes when its bits are reversed."""
-    return np.array([_reversed(i, count.bit_length() - 1) for i in range(count)], np.int32)
-
-
-def _one(dimensions: int) -> jax.Array:
-    """1 in Montgomery form, to multiply [22, ...] arrays with: reduces them."""
-    return jnp.asarray(FR.encode_ints([1]).reshape((_K2,) + (1,) * (dimensions - 1)))
-
-
-def _sub(x: jax.Array, roots: jax.Array, log2: int) -> jax.Array:
-    """Transforms down axis 1 of float64[22, 2^log2, columns]; the output is in bit-reversed order.
-
-    Constant geometry: a stage pairs the upper with the lower half, and interleaves the sums and the turned differences.
-    Two stages are done at once, with three reductions instead of four; the last of an odd number turns nothing.
+    A transform of up to 16 values is a product with a matrix for each residue: sums of 16 products of balanced
+    residues, which are below 2^52, reduced once. The rows that are worked on together are few, so that they stay in a
+    core's cache.
     """
-    x = lax.fori_loop(0, log2 // 2, lambda i, x: _two_stages(x, roots, 2 * i), x) if log2 > 1 else x
-    if log2 % 2:
-        half = 1 << log2 >> 1
-        x = FR.red(jnp.stack([x[:, :half] + x[:, half:], x[:, :half] - x[:, half:]], 2)).reshape(x.shape)
-    return x
+    if x.shape[3] == 1:
+        return _times(_matrix_product(x.reshape(*x.shape[:3], -1), roots)[:, :, None], factor)
+    return _interleaved(_turned(x, roots), roots[:, :: x.shape[2]], factor)
 
 
-def _two_stages(x: jax.Array, roots: jax.Array, stage: jax.Array) -> jax.Array:
-    """Stages `stage` and `stage` + 1, a block of butterflies at a time: what a block needs stays in a core's cache."""
-    quarter = x.shape[1] // 4
-    count = min(quarter, tiles().butterflies)
+def _turned(x: jax.Array, roots: jax.Array) -> jax.Array:
+    """Transforms down axis 2 of [22, many, radix, rows, columns], turned: value k of row j by root k j."""
+    radix, rows = x.shape[2:4]
+    turns = roots[:, np.outer(np.arange(radix), np.arange(rows))].astype(jnp.float64)[:, None, :, :, None]
+    count = min(rows, max(1, tiles().rows // radix))
 
     def block(number: jax.Array, y: jax.Array) -> jax.Array:
-        first = number * count
-        parts = [lax.dynamic_slice_in_dim(x, i * quarter + first, count, 1) for i in range(4)]
-        done = _butterflies(parts, roots, stage, first + jnp.arange(count))
-        return lax.dynamic_update_slice_in_dim(y, done, 4 * first, 1)
+        part, turn = (lax.dynamic_slice_in_dim(array, number * count, count, 3) for array in (x, turns))
+        values = _matrix_product(part.reshape(*part.shape[:3], -1), roots).reshape(part.shape)
+        done = FR.mul(values, turn).astype(jnp.float32)
+        return lax.dynamic_update_slice_in_dim(y, done, number * count, 3)
 
-    if count == quarter:
-        return block(jnp.int32(0), x)
-    done: jax.Array = lax.fori_loop(0, quarter // count, block, jnp.zeros_like(x))
-    return done
+    result: jax.Array = lax.fori_loop(0, rows // count, block, jnp.zeros(x.shape, jnp.float32))
+    return result
 
 
-def _butterflies(parts: list[jax.Array], roots: jax.Array, stage: jax.Array, at: jax.Array) -> jax.Array:
-    """Rows `at` of the four quarters [22, n, columns] -> [22, 4 n, columns], the products of both stages folded into
-    one: with e the exponent of the first stage's root, the second one's is 2 e, and a quarter of the circle lies
-    between the two halves of the first."""
-    x0, x1, x2, x3 = parts
-    length = roots.shape[1]
-    e = at >> stage << stage
+def _interleaved(x: jax.Array, roots: jax.Array, factor: jax.Array | None) -> jax.Array:
+    """Transforms down axis 3 of [22, many, radix, rows, columns], value i of transform k at place [i, k]."""
+    many, radix, rows, columns = x.shape[1:]
+    count = min(radix, max(1, tiles().rows // rows))
 
-    def turn(exponent: jax.Array) -> jax.Array:
-        return roots[:, exponent % length].astype(jnp.float64)[:, :, None]
+    def some(number: jax.Array, y: jax.Array) -> jax.Array:
+        part = lax.dynamic_slice_in_dim(x, number * count, count, 2)
+        own = None
+        if factor is not None:
+            own = lax.dynamic_slice_in_dim(factor, number * count, count, 3).swapaxes(2, 3)
+            own = own.reshape(_K2, many * count, *_radices(rows)[::-1], columns)
+        done = _transforms(part.reshape(_K2, many * count, *_radices(rows), columns), roots, own)
+        placed = done.reshape(_K2, many, count, rows, columns).swapaxes(2, 3)
+        return lax.dynamic_update_slice_in_dim(y, placed, number * count, 3)
 
-    sum0, sum1, difference0, difference1 = x0 + x2, x1 + x3, x0 - x2, x1 - x3
-    turned = [
-        (sum0 - sum1) * turn(2 * e),
-        difference0 * turn(e) + difference1 * turn(e + length // 4),
-        difference0 * turn(3 * e) - difference1 * turn(3 * e + length // 4),
-    ]
-    total = FR.red(sum0 + sum1)[:, :, None]
-    done = jnp.concatenate([total, FR.reduce(jnp.stack(turned, 2))], 2)
-    return done.reshape(x0.shape[0], -1, *x0.shape[2:])
+    empty = jnp.zeros((_K2, many, rows, radix, columns), jnp.float32)
+    result: jax.Array = lax.fori_loop(0, radix // count, some, empty)
+    return result
+
+
+def _matrix_product(x: jax.Array, roots: jax.Array) -> jax.Array:
+    """Transforms down axis 2 of [22, many, radix, columns], reduced; roots [22, a multiple of radix]."""
+    radix, length = x.shape[2], roots.shape[1]
+    exponents = np.outer(np.arange(radix), np.arange(radix)) * (length // radix) % length
+    matrix = roots[:, exponents].astype(jnp.float64)
+    sums = lax.dot_general(matrix, x.astype(jnp.float64), (((2,), (2,)), ((0,), (0,))), precision="highest")
+    return FR.reduce(sums.reshape(_K2, -1)).reshape(sums.shape).swapaxes(1, 2)
+
+
+def _times(x: jax.Array, factor: jax.Array | None) -> jax.Array:
+    """Products as float32, or x where there is no factor."""
+    x = x if factor is None else FR.mul(x.astype(jnp.float64), factor.astype(jnp.float64))
+    return x.astype(jnp.float32)
+
+
+def _radices(n: int) -> tuple[int, int]:
+    """(radix, rows) of a transform of n values: radix the first of the factors of n, of which all others are 16."""
+    log2, most = n.bit_length() - 1, _RADIX.bit_length() - 1
+    radix = 1 << (log2 % most or min(log2, most))
+    return radix, n // radix
 
 
 @kernel()
 def _first(x: jax.Array, roots: jax.Array, turn: jax.Array) -> jax.Array:
-    """The first pass on a tile of columns float32[22, n1, w], times their twiddles: float32[22, w, n1]."""
-    y = _sub(x.astype(jnp.float64), roots, x.shape[1].bit_length() - 1)
-    turned = FR.mul(y, turn.astype(jnp.float64)).astype(jnp.float32)
-    return turned[:, _bit_reversal(x.shape[1])].transpose(0, 2, 1)
+    """The first pass on a tile of columns float32[22, 1, radix, rows, w], times their twiddles [22, 1, rows, radix, w]:
+    float32[22, w, n1]."""
+    return _transforms(x, roots, turn).reshape(_K2, -1, x.shape[-1]).transpose(0, 2, 1)
 
 
 @kernel()
 def _second(x: jax.Array, roots: jax.Array, scale: jax.Array | None) -> jax.Array:
-    """The second pass on a tile of columns float32[22, n2, w], times a factor if given."""
-    y = _sub(x.astype(jnp.float64), roots, x.shape[1].bit_length() - 1)
-    scale = _one(3) if scale is None else scale.astype(jnp.float64)
-    return FR.mul(y, scale).astype(jnp.float32)[:, _bit_reversal(x.shape[1])]
+    """The second pass on a tile of columns float32[22, 1, radix, rows, w], times a factor if given: float32[22, n2,
+    w]."""
+    return _transforms(x, roots, scale).reshape(_K2, -1, x.shape[-1])
+
+
+def _before(tile: Any) -> Any:
+    """A tile [22, n, w] as the passes take it. Not done in the programs: XLA would copy it."""
+    return tile.reshape(_K2, 1, *_radices(tile.shape[1]), tile.shape[2])
+
+
+def _after(tile: Any) -> Any:
+    """A tile of factors [22, n, w], in the order in which the passes leave their values."""
+    return tile.reshape(_K2, 1, *_radices(tile.shape[1])[::-1], tile.shape[2])
 
 
 @kernel()
@@ -435,7 +450,7 @@ def _whole(x: jax.Array, plan: _Plan, factor: _Factor | None, tile: int) -> jax.
     """A transform of float32[22, m] in one program, for devices with a memory of their own."""
     n1, n2 = plan.n1, plan.n2
     width1, width2 = min(tile, n2), min(tile, n1)
-    exponents = np.outer(np.arange(0, n2, width1), _bit_reversal(n1)) % (n1 * n2)
+    exponents = np.outer(np.arange(0, n2, width1), np.arange(n1)) % (n1 * n2)
     x = x.reshape(_K2, n1, n2)
 
     def columns(array: jax.Array | Residues, start: jax.Array, width: int) -> jax.Array:
@@ -445,15 +460,15 @@ def _whole(x: jax.Array, plan: _Plan, factor: _Factor | None, tile: int) -> jax.
         start, exponent = part
         high, low = plan.roots1[:, exponent // n2], plan.low[:, exponent % n2]
         turn = _turn.function(high, low, plan.step)
-        turned: jax.Array = _first.function(columns(x, start, width1), plan.roots1, turn)
+        turned: jax.Array = _first.function(_before(columns(x, start, width1)), plan.roots1, _after(turn))
         return turned
 
     y = lax.map(first, (jnp.arange(0, n2, width1), jnp.asarray(exponents)))
     y = y.transpose(1, 0, 2, 3).reshape(_K2, n2, n1)
 
     def second(start: jax.Array) -> jax.Array:
-        scale = _outer.function(factor.rows, columns(factor.columns, start, width2)) if factor else None
-        done: jax.Array = _second.function(columns(y, start, width2), plan.roots2, scale)
+        scale = _after(_outer.function(factor.rows, columns(factor.columns, start, width2))) if factor else None
+        done: jax.Array = _second.function(_before(columns(y, start, width2)), plan.roots2, scale)
         return done
 
     z: jax.Array = lax.map(second, jnp.arange(0, n1, width2))

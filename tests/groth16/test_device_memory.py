@@ -18,7 +18,7 @@ from prover.groth16.prover import ProvingKey, start
 from tests.groth16.vectors import assignment, canon, parameters, published_proofs, recorded
 
 #: as on a GPU one tile a call, so wide that this circuit does not fill it
-WIDE = Tiles(field=1 << 12, lanes=1 << 9, batch=1, steps=16, fft=1 << 7, butterflies=1 << 12)
+WIDE = Tiles(field=1 << 12, lanes=1 << 9, batch=1, steps=16, fft=1 << 7, rows=1 << 12)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from bench import roofline
 from bench.roofline import Sum, Work
-from prover.algebra import lanes, multiples, ntt
+from prover.algebra import constants, lanes, multiples, ntt
 from prover.algebra.bases import Windows
 from prover.algebra.curve import G1, G2, Group
 from prover.algebra.fields import FP, FR, Field
@@ -58,18 +58,19 @@ def test_a_loop_of_unknown_length_is_not_counted_as_one_round() -> None:
 
 
 def test_reductions_are_counted_as_they_happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two stages of a transform, run one operation after the other: three reductions for four values."""
+    """A transform of 2 x 16 values, run one operation after the other: three reductions a value."""
     counted, reduce = list[int](), Field.reduce
 
     def watched(field: Field, t: jax.Array) -> jax.Array:
         counted.append(t.size // (2 * field.k))
         return reduce(field, t)
 
-    x, roots = (np.asarray(FR.encode_ints([1, 2, 3, 4])) for _ in range(2))
+    roots = FR.powers(constants.root_of_unity(5), 32)
+    x = ntt._before(roots[:, :, None])
     monkeypatch.setattr(Field, "reduce", watched)
     with jax.disable_jit():
-        ntt._sub(jax.numpy.asarray(x[:, :, None]), jax.numpy.asarray(roots), 2)
-    assert sum(counted) == roofline.traced(lambda x, roots: ntt._sub(x, roots, 2), x[:, :, None], roots).fr == 3
+        ntt._transforms(jax.numpy.asarray(x), jax.numpy.asarray(roots))
+    assert sum(counted) == roofline.traced(ntt._transforms, x, roots).fr == 3 * 32
 
 
 @pytest.mark.parametrize("kept", [True, False])
