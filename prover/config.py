@@ -49,14 +49,13 @@ _ALIASES = {"DATABASE_URL": "daemon.database_url", "FIL_PROOFS_PARAMETER_CACHE":
 _NOT_HERE = {
     "memory.pinned_budget": "deprecated in the original; there are no pinned buffers",
     "memory.working_memory_budget": "deprecated in the original; memory.device_chunk bounds what a device works on",
-    "scheduler.max_batch_size": "PoSt proofs are never batched",
-    "scheduler.max_batch_wait_ms": "PoSt proofs are never batched",
+    "scheduler.max_batch_size": "partitions are synthesised and proved one by one, and share their kind's key",
+    "scheduler.max_batch_wait_ms": "there are no batches, so nothing waits for one to fill",
     "scheduler.sort_by_type": "the queue's order is fixed: priority, deadline, submission",
     "synthesis.partition_workers": "deprecated in the original; use pipeline.max_parallel_synthesis",
     "pipeline.synthesis_lookahead": "the number of synthesised partitions follows from the workers",
     "pipeline.synthesis_concurrency": "use pipeline.max_parallel_synthesis",
     "pipeline.slot_size": "a path of the original that is not here",
-    "pipeline.max_gpu_queue_depth": "there is no pacer; the queue is bounded by the workers",
 }
 #: keys that take several values
 _LISTS = frozenset({"gpus.devices", "srs.preload"})
@@ -212,6 +211,14 @@ class Pipeline(Section):
     enabled: bool = True
     split: bool = True
     max_parallel_synthesis: int = Field(0, ge=0, le=256)
+    max_gpu_queue_depth: int = Field(0, ge=0, le=1024)
+
+
+class Scheduler(Section):
+    """Which job comes next."""
+
+    ageing: Seconds = 3600.0
+    cancel_missed: bool = False
 
 
 class Failures(Section):
@@ -260,6 +267,7 @@ class Config(Section):
     memory: Memory = Field(default_factory=_all_defaults(Memory))
     synthesis: Synthesis = Field(default_factory=_all_defaults(Synthesis))
     pipeline: Pipeline = Field(default_factory=_all_defaults(Pipeline))
+    scheduler: Scheduler = Field(default_factory=_all_defaults(Scheduler))
     failures: Failures = Field(default_factory=_all_defaults(Failures))
     srs: Srs = Field(default_factory=_all_defaults(Srs))
     cache: Cache = Field(default_factory=_all_defaults(Cache))

@@ -362,6 +362,9 @@ def engine_options(config: Config) -> EngineOptions:
         backoff_s=config.failures.retry_backoff,
         quarantine_after=config.failures.quarantine_after,
         probe_every_s=config.failures.probe_every,
+        max_ready=config.pipeline.max_gpu_queue_depth,
+        ageing_s=config.scheduler.ageing,
+        cancel_missed=config.scheduler.cancel_missed,
     )
 
 

@@ -56,6 +56,10 @@ class Admission:
         self._tracker, self._budget, self._wake = tracker, budget, wake
         self._noted: tuple[str, str | None, float] | None = None  # job, behind whom, when
 
+    def another(self) -> Admission:
+        """Of the same budget, for who waits beside the others."""
+        return Admission(self._tracker, self._budget, self._wake)
+
     def admits(self, task: Task) -> bool:
         """Whether it may be taken: with its memory, or because it cannot have it (`task.refused`), or because its key
         is not here (`task.awaited`)."""

@@ -9,6 +9,7 @@ from .sources import JobInfo
 
 #: a deadline that sorts after all others
 NO_DEADLINE = 2**63
+HIGH, CRITICAL = 3, 4  # priorities
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Order:
 
 
 def order(info: JobInfo, partition: int = 0) -> Order:
-    """The place of a job's partition in every queue."""
+    """The place of a job's partition in every queue. One that has aged is the first of those of high priority."""
+    if info.aged and info.priority < HIGH:
+        return Order(-HIGH, 0, info.number, partition, info.id)
     deadline = NO_DEADLINE if info.deadline_us is None else info.deadline_us
     return Order(-info.priority, deadline, info.number, partition, info.id)

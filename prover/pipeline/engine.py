@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -30,10 +30,11 @@ from .pool import Pool
 from .quarantine import Quarantine
 from .queues import Slots
 from .retry import MAX_RETRIES, PROBE_EVERY_S, QUARANTINE_AFTER, RetryPolicy
-from .sources import EngineCommand, JobSource, ResultStore
+from .sources import ClaimedJob, EngineCommand, JobSource, ResultStore
 from .supervision import SupervisedThread
 from .synthesis import SynthesisPool
 from .tracker import StatusTracker, takes_work
+from .turns import Turns
 from .worker_commands import WorkerCommands
 from .workers import PipelineWorker, Worker
 
@@ -57,6 +58,9 @@ class EngineOptions:
     backoff_s: float = 1.0  # 0: what is made again is made at once
     quarantine_after: int = QUARANTINE_AFTER
     probe_every_s: float = PROBE_EVERY_S
+    max_ready: int = 0  # partitions synthesised ahead of the devices; 0: as many as workers and synthesis threads
+    ageing_s: float = 3600.0  # without a turn before a priority gets one; 0: nobody ages
+    cancel_missed: bool = False  # jobs past their deadlines are cancelled
 
     @property
     def per_device(self) -> int:
@@ -87,7 +91,8 @@ class Engine:
         self._source = source
         self._on_tick = on_tick
         self._worker_slots = allocate([device.info for device in devices], self.options.per_device)
-        self._lookahead = len(self._worker_slots) + self.options.synthesis_threads
+        self._lookahead = self.options.max_ready or len(self._worker_slots) + self.options.synthesis_threads
+        self._turns = Turns(self.options.ageing_s)
         self._places = Slots(self._lookahead)
         self._loaders = Pool(LOADERS, "loader")
         self._holdings = holdings or Holdings()
@@ -237,6 +242,7 @@ class Engine:
             self._admission.look()
             self.book.look_for_keys()
             self._look_at_devices()
+            self.book.look_at_deadlines(self.tracker.clock.read_us(), cancel=self.options.cancel_missed)
             with self._claiming:
                 if self._accepting:
                     self._claim()
@@ -252,12 +258,29 @@ class Engine:
             claimed = list(self._source.claim(room))
         elif able > 0 and best is not None:
             claimed = list(self._source.claim(1, min_priority=1 - best.urgency))
+        self._admit(claimed)
+        if able > 0 and (priority := self._turns.due()) is not None:
+            self._give_turn(priority)
+        self.tracker.set_queue_depth(self._source.depth())
+
+    def _give_turn(self, priority: int) -> None:
+        """The oldest job that waits, here or in the queue, counts as high from now on."""
+        before_us = self.tracker.clock.read_us() - int(self._turns.interval_s * 1e6)
+        oldest = self.book.oldest_waiting(priority, before_us)
+        if oldest is None:
+            claimed = list(self._source.claim_oldest(priority, self._turns.interval_s))
+            self._admit([replace(job, info=replace(job.info, aged=True)) for job in claimed])
+        else:
+            self.book.age(oldest.id)
+            self._turns.had(oldest.priority)
+
+    def _admit(self, claimed: Sequence[ClaimedJob]) -> None:
         for job in claimed:
+            self._turns.had(job.info.priority)
             run = self.book.admit(job)
             self._commands.admitted(job.info.id)
             if run is not None:
                 self._loaders.submit(partial(self.book.load, run))
-        self.tracker.set_queue_depth(self._source.depth())
 
     def _look_at_devices(self) -> None:
         """What is lost is probed; with no worker left, what waits goes back to the queue, for others or for later."""

@@ -52,6 +52,7 @@ class JobRun:
     works: Sequence[Any] = ()
     loaded: bool = False
     started: bool = False  # somebody works, or has worked, on a partition
+    missed: int | None = None  # the deadline that was noted as missed
     ended: bool = False  # decided here: done, failed, cancelled or given up
     made: dict[int, Made] = field(default_factory=dict)  # partition -> what was made again
     failed_on: dict[int, frozenset[str]] = field(default_factory=dict)  # partition -> workers that it shall avoid
@@ -397,6 +398,37 @@ class JobBook:
     def set_deadline(self, job: str, deadline_us: int | None, *, by: str) -> bool:
         """Give a job another deadline, or none, and its partitions another place in the queues."""
         return self._change(job, "deadline", {"deadline_us": deadline_us, "by": by}, deadline_us=deadline_us)
+
+    def age(self, job: str) -> None:
+        """From now on it counts as high, the first of them."""
+        run = self._runs.get(job)
+        if run is not None:
+            with run.lock:
+                run.claimed = replace(run.claimed, info=replace(run.info, aged=True))
+                self.pending.reorder(job, lambda task: task.order)
+
+    def oldest_waiting(self, max_priority: int, submitted_before_us: int) -> JobInfo | None:
+        """The oldest job of at most `max_priority` with partitions that wait for their synthesis, and not aged."""
+        with self._ended:
+            infos = [run.info for run in self._runs.values()]
+        waiting = [
+            info for info in infos
+            if info.priority <= max_priority and not info.aged and self.pending.has(info.id)
+            and (info.submitted_at_us or 0) < submitted_before_us
+        ]  # fmt: skip
+        return min(waiting, key=lambda info: info.number, default=None)
+
+    def look_at_deadlines(self, now_us: int, *, cancel: bool) -> None:
+        """Note those that are past their deadlines, once each; with `cancel` they are cancelled."""
+        with self._ended:
+            runs = list(self._runs.values())
+        for run in runs:
+            deadline_us = run.info.deadline_us
+            if deadline_us is not None and deadline_us < now_us and run.missed != deadline_us:
+                run.missed = deadline_us
+                self.tracker.job_noted(run.info.id, "deadline_missed", {"missed_us": deadline_us})
+                if cancel:
+                    self.cancel(run.info.id, by="deadline")
 
     def _change(self, job: str, note: str, detail: JsonObject, **fields: Any) -> bool:
         run = self._runs.get(job)

@@ -84,6 +84,11 @@ class PriorityQueue(Generic[T]):
                 gate.nothing()
             return None
 
+    def has(self, job: str) -> bool:
+        """Whether there are items of a job."""
+        with self._changed:
+            return job in self._entries
+
     def best(self) -> Order | None:
         """The order of the most urgent item; None when empty."""
         with self._changed:
@@ -167,6 +172,11 @@ class Slots:
                 return False
             self._free -= 1
             return True
+
+    def take(self) -> None:
+        """Take a place whether or not one is free: for what waits for nobody."""
+        with self._changed:
+            self._free -= 1
 
     def wait(self) -> bool:
         """Wait until a place is free, without taking it; False once closed."""

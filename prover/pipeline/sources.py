@@ -30,6 +30,7 @@ class JobInfo:
     submitted_by: str = ""
     queued_at_us: int | None = None  # time of its last transition when somebody else queued it; None: the tracker does
     submitted_at_us: int | None = None
+    aged: bool = False  # it waited so long that it counts as high (`turns`)
 
     def detail(self) -> JsonObject:
         """The part that the event log carries."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .admission import Admission
+from .attempts import CRITICAL
 from .jobs import JobBook, Task
-from .queues import Slots
+from .queues import Gate, Slots
 from .supervision import SupervisedThread, ThreadDied
 
 
@@ -13,12 +14,16 @@ class SynthesisPool:
 
     A slot is taken before a task is, so that what is taken is the most urgent at that moment; it is given back when a
     GPU worker claims the attempt. Slots bound the memory of what is synthesised and not yet on a device.
+
+    One more thread takes what is critical alone, and waits for no slot: neither the syntheses of others that run nor
+    what is ready already stand before it.
     """
 
     def __init__(self, book: JobBook, slots: Slots, admission: Admission, threads: int) -> None:
         self._book = book
         self._slots = slots
         self._threads = [SynthesisThread(book, slots, admission, n) for n in range(threads)]
+        self._threads.append(CriticalThread(book, slots, CriticalGate(admission.another()), threads))
 
     def start(self) -> None:
         """Run the threads."""
@@ -40,16 +45,20 @@ class SynthesisPool:
 class SynthesisThread:
     """One thread of the pool; when it dies its attempt fails and it comes back."""
 
-    def __init__(self, book: JobBook, slots: Slots, admission: Admission, number: int) -> None:
+    def __init__(self, book: JobBook, slots: Slots, admission: Gate[Task], number: int) -> None:
         self._book = book
         self._slots = slots
         self._admission = admission
         self._task: Task | None = None
         self.supervised = SupervisedThread(f"synthesis-{number}", self._loop, self._died)
 
+    def _take(self) -> Task | None:
+        """The next task, with a slot."""
+        return self._book.pending.get(gate=self._admission) if self._slots.acquire() else None
+
     def _loop(self, _epoch: int) -> None:
-        while self._slots.acquire():
-            self._task = self._book.pending.get(gate=self._admission)
+        while True:
+            self._task = self._take()
             if self._task is None:
                 return
             if not (admitted(self._book, self._task) and synthesize(self._book, self._task)):
@@ -63,6 +72,34 @@ class SynthesisThread:
             self._book.failed(task, ThreadDied.of(error))
             task.close()
             self._slots.release()
+
+
+class CriticalThread(SynthesisThread):
+    """Takes what is critical alone, however many slots are taken."""
+
+    def _take(self) -> Task | None:
+        task = self._book.pending.get(gate=self._admission)
+        if task is not None:
+            self._slots.take()
+        return task
+
+
+class CriticalGate:
+    """Passed by what is critical, when it is admitted."""
+
+    def __init__(self, admission: Gate[Task]) -> None:
+        self._admission = admission
+
+    def admits(self, task: Task) -> bool:
+        """Whether it may be taken now."""
+        if task.order.urgency > -CRITICAL:
+            self.nothing()
+            return False
+        return self._admission.admits(task)
+
+    def nothing(self) -> None:
+        """Nobody waits here."""
+        self._admission.nothing()
 
 
 def admitted(book: JobBook, task: Task) -> bool:
