@@ -250,3 +250,51 @@ def test_nobody_expires_soon_after_the_database_came_back(own_server: Database, 
             watched(owner)
             assert owner.execute("SELECT mark_lost()").fetchone() == (0,)
         prover.journal._heartbeat._process.send_signal(18)
+
+
+#: what a session holds, a row of each table
+HELD = [
+    "SELECT FROM attempt FOR UPDATE", "SELECT FROM job FOR UPDATE", "SELECT FROM worker FOR UPDATE",
+    "SELECT FROM device FOR UPDATE", "SELECT FROM command FOR UPDATE", "SELECT FROM counter FOR UPDATE",
+]  # fmt: skip
+
+
+def test_who_marks_a_session_lost_waits_for_no_row_that_others_hold(database: Database, tmp_path: Path) -> None:
+    """It would hold the site meanwhile: no job could be submitted, no heartbeat could look."""
+    job = submit_one(database, partitions=2)
+    with running(database, tmp_path) as prover, database.connect(OWNER) as owner, database.connect(OWNER) as other:
+        start_one(prover, job)
+        owner.execute("INSERT INTO counter (kind, state, count) VALUES ('window-post', 'done', 0)")
+        prover.control.command = lambda command: None  # it does not hear of it any more
+        owner.execute("SELECT cancel_job(%s, NULL, 'olga')", [job])
+        owner.execute("SET lock_timeout = 1000")
+        for held in HELD:
+            with other.transaction():
+                assert other.execute(held).rowcount > 0
+                assert owner.execute("SELECT supersede_session(%s)", [prover.session]).fetchone() == (False,), held
+                submit_one(database)  # nobody is kept from the site
+        assert owner.execute("SELECT supersede_session(%s)", [prover.session]).fetchone() == (True,)
+        assert owner.execute("SELECT state FROM job WHERE id = %s", [job]).fetchone() == ("cancelled",)
+        owner.execute("DELETE FROM counter WHERE count = 0")
+        assert_fold_equals_tables(database)
+
+
+def test_a_wish_whose_row_others_hold_is_answered_later(database: Database, tmp_path: Path) -> None:
+    job = submit_one(database)
+    with running(database, tmp_path) as prover, database.connect(OWNER) as owner, database.connect(OWNER) as other:
+        prover.control.command = lambda command: None
+        assert prover.take()
+        owner.execute("SELECT cancel_job(%s, NULL, 'olga')", [job])
+        prover.journal._heartbeat._process.send_signal(19)  # it would settle the wish
+        prover.tracker.job_loading(job)
+        prover.tracker.job_released(job, "draining")
+        assert prover.journal.flush()
+        owner.execute("SET lock_timeout = 1000")
+        with other.transaction():
+            other.execute("SELECT FROM command FOR UPDATE")
+            owner.execute("SELECT mark_lost()")
+            assert owner.execute("SELECT state FROM command").fetchone() == ("pending",)
+        owner.execute("SELECT mark_lost()")
+        assert owner.execute("SELECT state, outcome IS NOT NULL FROM command").fetchone() == ("done", True)
+        prover.journal._heartbeat._process.send_signal(18)
+    assert assert_fold_equals_tables(database).ended == {"window-post cancelled": 1}

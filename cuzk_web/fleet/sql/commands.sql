@@ -148,8 +148,8 @@ BEGIN
     IF p_action = 'retry' THEN  -- as submit_job: its lock comes before the site's
         PERFORM pg_advisory_xact_lock(hashtextextended(j.request_id, 0)) FROM job j WHERE j.id = p_job;
     END IF;
+    SELECT * INTO v_job FROM job j WHERE j.id = p_job FOR UPDATE;  -- before the site: who has that waits for no row
     PERFORM lock_site();
-    SELECT * INTO v_job FROM job j WHERE j.id = p_job FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no job %', p_job USING ERRCODE = 'no_data_found';
     END IF;
@@ -266,7 +266,7 @@ BEGIN
     PERFORM count_end(v_kind, 'cancelled');
     PERFORM answer_command(id, 'done', 'cancelled once its prover held it no more') FROM (
         SELECT id FROM command WHERE action = 'cancel' AND target = p_job::text AND state IN ('pending', 'taken')
-        ORDER BY requested_at FOR UPDATE) AS open;
+        ORDER BY requested_at FOR UPDATE SKIP LOCKED) AS open;  -- the others are settled at a later look
 END $$;
 
 -- Who wished that a job be cancelled, and has no answer; NULL when nobody. A job that goes back to the queue ends by it.
@@ -317,7 +317,10 @@ DECLARE
     v_refusal text;
     v_done record;
 BEGIN
-    SELECT * INTO v_command FROM command WHERE id = p_command FOR UPDATE;
+    SELECT * INTO v_command FROM command WHERE id = p_command FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN  -- its prover answers it now: at the next look
+        RETURN;
+    END IF;
     SELECT * INTO STRICT v_job FROM job WHERE id = p_job;
     v_refusal := job_refusal(v_command.action, v_job.state);
     IF v_command.state NOT IN ('pending', 'taken') OR v_job.session_id IS NOT NULL AND v_job.ended_at IS NULL THEN

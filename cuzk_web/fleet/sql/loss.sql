@@ -3,9 +3,28 @@
 
 CREATE OR REPLACE FUNCTION lease_length() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT interval '12 seconds' $$;
 
+-- Lock all that a session holds, and the counters, waiting for nobody: false, and nothing locked, when somebody else has
+-- one of the rows in hand. Who waited for a row with the site locked would keep everybody from the site meanwhile.
+CREATE OR REPLACE FUNCTION lock_held(p_session uuid) RETURNS boolean
+LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    PERFORM FROM holding WHERE session_id = p_session FOR UPDATE NOWAIT;
+    PERFORM FROM device WHERE session_id = p_session FOR UPDATE NOWAIT;
+    PERFORM FROM worker WHERE session_id = p_session FOR UPDATE NOWAIT;
+    PERFORM FROM attempt WHERE session_id = p_session
+        AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'lost') FOR UPDATE NOWAIT;
+    PERFORM FROM job WHERE session_id = p_session AND ended_at IS NULL FOR UPDATE NOWAIT;
+    PERFORM FROM command WHERE action = 'cancel' AND state IN ('pending', 'taken')
+        AND target IN (SELECT id::text FROM job WHERE session_id = p_session AND ended_at IS NULL) FOR UPDATE NOWAIT;
+    PERFORM FROM counter FOR UPDATE NOWAIT;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
 -- A session's end against its will: the session first, then what it held. Its jobs go back to the queue; or they are
 -- cancelled, when that was wished, or fail when they were worked on in more than two lost sessions. False when it had
--- ended already.
+-- ended already, or when somebody else has in hand what it held: then the next look does it.
 CREATE OR REPLACE FUNCTION lose_session(p_session uuid, p_reason text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
@@ -14,6 +33,10 @@ DECLARE
 BEGIN
     PERFORM FROM session WHERE id = p_session AND state IN ('', 'starting', 'online') AND id <> site_session() FOR UPDATE;
     IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM lock_site();
+    IF NOT lock_held(p_session) THEN
         RETURN false;
     END IF;
     v_at := site_move('session', p_session::text, 'lost', p_reason);
@@ -131,6 +154,7 @@ $$;
 CREATE OR REPLACE FUNCTION supersede_session(p_session uuid) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$ SELECT lose_session(p_session, 'superseded') $$;
 
+REVOKE ALL ON FUNCTION lock_held FROM PUBLIC;
 REVOKE ALL ON FUNCTION lose_session FROM PUBLIC;
 REVOKE ALL ON FUNCTION was_worked_on FROM PUBLIC;
 REVOKE ALL ON FUNCTION times_given_back FROM PUBLIC;
