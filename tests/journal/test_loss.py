@@ -252,6 +252,33 @@ def test_nobody_expires_soon_after_the_database_came_back(own_server: Database, 
         prover.journal._heartbeat._process.send_signal(18)
 
 
+def test_the_clock_is_set_forward(database: Database, tmp_path: Path) -> None:
+    """All leases seem to be over at once: they have a whole lease to be renewed."""
+    with running(database, tmp_path) as prover, database.connect(OWNER) as owner:
+        owner.execute("SELECT mark_lost()")
+        hour = "- interval '1 hour'"  # as they look from an hour later
+        owner.execute(f"UPDATE session SET lease_until = lease_until {hour}, heartbeat_at = heartbeat_at {hour}")
+        assert owner.execute("SELECT mark_lost()").fetchone() == (0,)
+        state = "SELECT state, lease_until > now() FROM session WHERE id = %s"
+        eventually(lambda: owner.execute(state, [prover.session]).fetchone() == ("online", True))
+
+
+def test_the_clock_is_set_back(database: Database, tmp_path: Path) -> None:
+    """A lease that was given by the old time would hold for an hour after its prover died."""
+    with running(database, tmp_path) as prover, database.connect(OWNER) as owner:
+        prover.journal._heartbeat._process.send_signal(19)
+        owner.execute("SELECT mark_lost()")
+        hour = "+ interval '1 hour'"  # as they look from an hour before
+        owner.execute(f"UPDATE session SET lease_until = lease_until {hour}, heartbeat_at = heartbeat_at {hour}")
+        assert owner.execute("SELECT mark_lost()").fetchone() == (0,)
+        left = "SELECT extract(epoch FROM lease_until - now())::float8 FROM session"
+        assert all(seconds <= 12 for (seconds,) in owner.execute(left).fetchall())
+        owner.execute("UPDATE session SET lease_until = now() - interval '1 second' WHERE id = %s", [prover.session])
+        watched(owner)
+        assert owner.execute("SELECT mark_lost()").fetchone() == (1,)
+        prover.journal._heartbeat._process.send_signal(18)
+
+
 #: what a session holds, a row of each table
 HELD = [
     "SELECT FROM attempt FOR UPDATE", "SELECT FROM job FOR UPDATE", "SELECT FROM worker FOR UPDATE",

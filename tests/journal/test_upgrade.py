@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from prover.stack.roles import OWNER
+from cuzk_web.fleet import grants
+from prover.stack.roles import DAEMON, OWNER
 from tests.journal.helpers import submit_one
 from tests.postgres import Database, migrate, migrated_to
 
@@ -65,3 +66,29 @@ def test_the_last_version_is_brought_up_to_date(template: Database, database: Da
         assert functions(earlier) == functions(database)
         with earlier.connect(OWNER) as owner:
             owner.execute("SELECT mark_lost()")
+
+
+COLUMNS = """SELECT table_name, column_name, is_nullable = 'YES' OR column_default IS NOT NULL
+    FROM information_schema.columns WHERE table_schema = 'public' AND table_name = ANY(%s)"""
+#: what a prover of the schema 0011 calls, as it calls it
+CALLS = [
+    "SELECT mark_lost()", "SELECT supersede_session(NULL::uuid)", "SELECT purge()", "SELECT lease_length()",
+    "SELECT to_us(now()), from_us(0)", "SELECT site_session()",
+    "SELECT outcome, job, number, state, digest FROM submit_job(''::text, ''::bytea, ''::text, 0::bigint, 0, 0,"
+    " NULL::timestamptz, NULL::bigint, NULL::bigint, 0, 0, ''::text, ''::bytea)",
+    "SELECT entity, id, state, times, detail, reason, session, seq, job, partition, attempt_no, worker FROM mirror",
+]  # fmt: skip
+
+
+def test_a_prover_of_an_earlier_version_finds_all_it_uses(template: Database, database: Database) -> None:
+    """Tables keep their columns, and new ones fill themselves; functions are called as before, with its rights."""
+    used = [table for table in grants.PROVER if table != "mirror"]
+    with migrated_to(template, "0011") as earlier, earlier.connect(OWNER) as owner:
+        before = {row[:2] for row in owner.execute(COLUMNS, [used]).fetchall()}
+    with database.connect(OWNER) as owner:
+        now = {row[:2]: row[2] for row in owner.execute(COLUMNS, [used]).fetchall()}
+    assert before - now.keys() == set()
+    assert [name for name, fills_itself in now.items() if name not in before and not fills_itself] == []
+    with database.connect(DAEMON) as prover:
+        for call in CALLS:
+            prover.execute(f"EXPLAIN {call}")

@@ -126,7 +126,13 @@ DECLARE
 BEGIN
     PERFORM settle_job_commands();
     SELECT * INTO v_site FROM session WHERE id = site_session();
-    IF NOT FOUND OR v_site.heartbeat_at IS NULL OR v_now - v_site.heartbeat_at > lease_length() / 2 THEN
+    IF v_site.heartbeat_at > v_now + interval '1 second' THEN  -- the clock was set back: leases of then would never end
+        UPDATE session SET lease_until = v_now + lease_length() WHERE id IN (
+            SELECT id FROM session WHERE state IN ('', 'starting', 'online') AND lease_until > v_now + lease_length()
+            AND id <> site_session() FOR UPDATE SKIP LOCKED);
+        PERFORM begin_watch(v_now);
+        RETURN 0;
+    ELSIF v_site.heartbeat_at IS NULL OR v_now - v_site.heartbeat_at > lease_length() / 2 THEN
         PERFORM begin_watch(v_now);
         RETURN 0;
     END IF;
