@@ -57,7 +57,7 @@ def test_an_earlier_database_is_brought_up_to_date(earlier: Database, database: 
 
 
 def test_the_last_version_is_brought_up_to_date(template: Database, database: Database) -> None:
-    with migrated_to(template, "0016") as earlier:
+    with migrated_to(template, "0017") as earlier:
         with earlier.connect(OWNER) as owner:
             owner.execute(WAITING)
             with pytest.raises(psycopg.errors.RaiseException, match="earlier"):

@@ -8,5 +8,5 @@ SQL = Path(__file__).resolve().parent.parent / "sql"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("fleet", "0016_watch")]
+    dependencies = [("fleet", "0017_workers_over_time")]
     operations = [migrations.RunSQL((SQL / f"{name}.sql").read_text()) for name in ("commands", "loss")]
