@@ -176,20 +176,29 @@ def _workers(moment: Moment) -> Iterator[dict[str, Any]]:
 
 
 def _holdings(moment: Moment, kind: str) -> list[dict[str, Any]]:
-    """Keys, or compiled programs. When one was last used is not recorded, and none is evicted."""
+    """Keys, or compiled programs, that were loaded; the last sample says how they are used."""
     return [
         {
             "circuit_id": _circuit(key, view),
             "name": view.detail.get("name"),
             "bytes": view.detail.get("bytes"),
-            "last_used_secs_ago": None,
-            "evictable": False,
+            "last_used_secs_ago": _sampled(moment, key).get("idle_secs"),
+            "evictable": bool(_sampled(moment, key).get("evictable")),
+            "ref_count": _sampled(moment, key).get("refs"),
+            "pinned": _sampled(moment, key).get("pinned"),
             "phase": view.state,
             "device": view.detail.get("device"),
         }
         for key, view in sorted(moment.views(Entity.HOLDING))
         if f":{kind}" in key
     ]
+
+
+def _sampled(moment: Moment, holding: str) -> Mapping[str, Any]:
+    """What the last sample says of the key that a holding (prover:key:NAME@PLACE) is of."""
+    name = holding.rpartition(":")[2].partition("@")[0]
+    found: Mapping[str, Any] = next((key for key in moment.gauges.get("keys", ()) if key["name"] == name), {})
+    return found
 
 
 def _circuit(holding: str, view: View) -> str | None:

@@ -19,7 +19,9 @@ MAY_SUBMIT = "fleet.add_job"
 MAY_COMMAND = "fleet.add_command"
 MAY_READ_REQUESTS = "fleet.view_jobinput"
 
-_SEEN = ("session", "device", "worker", "job", "attempt", "transition", "sample", "anomaly", "command", "counter")
+_SEEN = (
+    "session", "device", "worker", "holding", "job", "attempt", "transition", "sample", "anomaly", "command", "counter",
+)  # fmt: skip
 _ALERTS = {f"alerts.{verb}_{model}" for verb in ("view", "add", "change", "delete") for model in ("rule", "channel")}
 _VIEWER = {f"fleet.view_{model}" for model in _SEEN}
 _OPERATOR = _VIEWER | {MAY_SUBMIT, MAY_COMMAND, MAY_READ_REQUESTS, "alerts.view_rule"}

@@ -24,7 +24,7 @@ from prover.errors import CuzkError
 
 from . import commands
 from .forms import FORMS, arguments
-from .models import Anomaly, Attempt, Command, Device, Job, Session, Worker
+from .models import Anomaly, Attempt, Command, Device, Holding, Job, Session, Worker
 
 
 @admin.register(Session)
@@ -159,6 +159,55 @@ class CommandAdmin(ReadOnly):
     def what(self, row: Command) -> SafeString:
         """The worker, job, key or prover."""
         return label(row.target)
+
+
+def asks_key(action: str) -> Callable[..., Any]:
+    """The admin action that asks for something of each selected key."""
+    words = f"{action.capitalize()}: {commands.KEY_MEANING[states.Action(action)]}"
+
+    @admin.action(description=words, permissions=["command"])
+    def act(model_admin: HoldingAdmin, request: HttpRequest, keys: QuerySet[Holding]) -> None:
+        for key in keys:
+            model_admin.ask(request, key, action)
+
+    act.__name__ = action
+    return act
+
+
+@admin.register(Holding)
+class HoldingAdmin(ReadOnly):
+    """Keys, tables and programs that provers hold, and what can be asked of keys."""
+
+    list_display = ("id", "name", "badge", "nbytes", "state_at")
+    list_filter = (one_of("state", states.Holding),)
+    search_fields = ("id",)
+    ordering = ("id",)
+    actions = [asks_key(action) for action in commands.OF_KEYS]
+
+    def has_command_permission(self, request: HttpRequest) -> bool:
+        """Whether the actions are offered at all."""
+        return allowed(request.user, MAY_COMMAND)
+
+    def ask(self, request: HttpRequest, key: Holding, action: str) -> None:
+        """Ask for something of one key, and say what came of it."""
+        assert isinstance(request.user, User)
+        try:
+            commands.ask_key(request.user, key, action)
+        except CuzkError as error:
+            self.message_user(request, f"Refused: {key.pk}: {error.message} ({error.code})", messages.ERROR)
+            return
+        self.message_user(request, f"Its prover was asked to {action} {key.pk}.", messages.SUCCESS)
+
+    @admin.display(description="what")
+    def name(self, row: Holding) -> str | None:
+        """In words."""
+        name: str | None = row.detail.get("name")
+        return name
+
+    @admin.display(description="memory")
+    def nbytes(self, row: Holding) -> str | None:
+        """Its size."""
+        return formats.size(row.detail.get("bytes"))
 
 
 def asks(action: str) -> Callable[..., Any]:

@@ -22,11 +22,21 @@ from django.db.models.functions import Now
 
 from cuzk_web.faults import made_again
 from prover.errors import CommandRefused, CuzkError
-from prover.states import JOB_ACTIONS, WORKER_ACTIONS, Action, Admin, Lifecycle, Target, action_refusal, offered
+from prover.states import (
+    JOB_ACTIONS,
+    KEY_ACTIONS,
+    WORKER_ACTIONS,
+    Action,
+    Admin,
+    Lifecycle,
+    Target,
+    action_refusal,
+    offered,
+)
 from prover.states import Command as CommandState
 from prover.states import Job as JobState
 
-from .models import Command, Job, Worker
+from .models import Command, Holding, Job, Worker
 
 ACTIONS = tuple(action.value for action in WORKER_ACTIONS)
 OF_JOBS = tuple(action.value for action in JOB_ACTIONS)
@@ -40,6 +50,14 @@ MEANING = {
     Action.DISABLE: "finish what runs, take nothing new until enabled",
     Action.ENABLE: "take work again",
     Action.RESTART: "finish what runs, then go on in a new thread",
+}
+OF_KEYS = tuple(action.value for action in KEY_ACTIONS)
+#: what becomes of the key
+KEY_MEANING = {
+    Action.PRELOAD: "load it before a job needs it",
+    Action.EVICT: "let it go, if nobody uses it",
+    Action.PIN: "keep it from being evicted",
+    Action.UNPIN: "let it be evicted when it is idle",
 }
 #: what becomes of the job
 JOB_MEANING = {
@@ -124,6 +142,21 @@ def ask(user: User, worker_id: str, action: str) -> Asked:
         made = _write(user, worker_id, action)
         LogEntry.objects.log_actions(user.pk, [worker], CHANGE, change_message=f"asked to {action}", single_object=True)
     return Asked(made, created=True)
+
+
+@made_again
+def ask_key(user: User, holding: Holding, action: str) -> None:
+    """Ask its prover for an action of a key (one of OF_KEYS). Raises CommandRefused."""
+    prover, kind, name = holding.pk.split(":", 2)
+    if kind != "key":
+        raise CommandRefused("it is no key", field=holding.pk)
+    if not Holding.objects.filter(with_liveness(), pk=holding.pk).exists():
+        raise CommandRefused("its prover is not online, so nobody would execute it", field=holding.pk)
+    values: list[Any] = [action, f"{prover}:{name.partition('@')[0]}", user.pk, user.get_username()]
+    said = f"asked to {action}"
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT request_command(%s, %s, %s, %s, '{}', 'key')", values)
+        LogEntry.objects.log_actions(user.pk, [holding], CHANGE, change_message=said, single_object=True)
 
 
 @made_again

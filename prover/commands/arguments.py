@@ -18,9 +18,7 @@ from prover.filecoin.shapes import (
 )
 
 if TYPE_CHECKING:
-    import jax
-
-    from prover.algebra.kernels import Place
+    from prover.pipeline.devices import Device
 
 Parsers = argparse._SubParsersAction  # argparse has no public name for it
 MOST_DEVICES = 64
@@ -75,27 +73,19 @@ def _count(text: str) -> int:
     return number
 
 
-def open_devices(arguments: argparse.Namespace) -> Place:
-    """Configures JAX; the first --devices of the platform, bounded as a prover's. Raises PlatformUnavailable, and
-    DeviceMissing where there are fewer."""
+def open_devices(arguments: argparse.Namespace, count: int | None = None) -> Device:
+    """Configures JAX; the first --devices (or `count`) of the platform as one, bounded as a prover's. Raises
+    PlatformUnavailable, and DeviceMissing where there are fewer."""
     from prover.config import load
     from prover.jaxconf import configure
     from prover.pipeline.device_memory import bound_chunks
     from prover.pipeline.devices import discover
 
-    count, memory = arguments.devices, load().memory
+    count, memory = count or arguments.devices, load().memory
     found = configure(arguments.platform, count if arguments.platform == "cpu" else 1, cache_directory("jax"))
     devices = discover("prove", found, range(count), per_proof=count)
     bound_chunks(devices, memory.device_chunk, memory.device_memory)
-    place: Place = devices[0].handle
-    return place
-
-
-def open_device(arguments: argparse.Namespace) -> jax.Device:
-    """Configures JAX; the first device of the platform. Raises PlatformUnavailable: there is no fall-back."""
-    from prover.jaxconf import configure
-
-    return configure(arguments.platform, cache_dir=cache_directory("jax"))[0]
+    return devices[0]
 
 
 def cache_directory(name: str) -> Path | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prover.errors import CuzkError
 from prover.filecoin.shapes import circuit_labels
 
-from . import fetch_plan, setup, tables
+from . import fetch_plan, key_actions, setup, tables
 from .arguments import Parsers, add_keys
 from .exits import Exit
 from .terminal import Progress, note
@@ -30,6 +30,7 @@ def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:
     setup.add_parser(commands)
     fetch_plan.add_parser(commands)
     tables.add_parser(commands)
+    key_actions.add_parsers(commands)
     listing = commands.add_parser("list", help="the keys of a directory")
     add_keys(listing)
     listing.add_argument("--json", action="store_true", help="for scripts")
@@ -54,6 +55,7 @@ class _Listed:
     changed: bool
     table_bytes: int  # of files of bases and tables that provers on this machine map
     tables: int  # sections that have more than their bases
+    set_aside: str | None  # why provers do not try to load it
 
     @classmethod
     def of(cls, entry: KeyEntry, labels: Mapping[str, str], store: TableStore | None) -> _Listed:
@@ -62,12 +64,14 @@ class _Listed:
         return cls(
             entry.name, circuit, entry.size, entry.local, str(entry.origin), entry.warning, entry.digest, entry.changed,
             sum(file.size for file in files), len({file.section for file in files if file.copies > 1}),
+            entry.set_aside,
         )  # fmt: skip
 
     def line(self) -> str:
         checked = f"checked, {self.digest}" if self.digest else "not checked yet"
         checked = "changed since its check, or copied: `cuzk keys check`" if self.changed else checked
         circuit = self.circuit or "unknown circuit"
+        checked = f"{checked}; SET ASIDE: {self.set_aside}" if self.set_aside else checked
         words = [f"{circuit}: {self.bytes / 2**20:.1f} MiB, {checked}; {self.warning or FOR_THE_CHAIN}"]
         if self.table_bytes:
             kept = f"bases, and tables of {self.tables} sums," if self.tables else "bases"

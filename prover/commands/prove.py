@@ -80,11 +80,11 @@ def _prover(arguments: argparse.Namespace, request: ProofRequest, blinding: tupl
         warn(entry.warning)
     loading = Progress("preparing the key")
     parameters = store.open(name, loading)
-    place = open_devices(arguments)
+    device = open_devices(arguments)
     circuit = Circuit.load(request.shape, cache_directory("circuits"))
-    memory = load().table_bytes()
+    memory = load().table_bytes(device.own_memory)
     key = ProvingKey(
-        parameters, circuit.matrices, place, threads=cpus(), store=table_store(), table_bytes=memory
+        parameters, circuit.matrices, device.handle, threads=cpus(), store=table_store(), table_bytes=memory
     )  # fmt: skip
     loading.done()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prover.circuits.provable import refuse_unprovable
 from prover.errors import InvalidInput
 
-from .arguments import Parsers, add_device, add_kind, cache_directory, circuit, open_device
+from .arguments import Parsers, add_device, add_kind, cache_directory, circuit, open_devices
 from .exits import Exit
 from .files import read_file
 from .terminal import Progress, note, warn
@@ -63,7 +63,7 @@ def _make(arguments: argparse.Namespace, store: KeyStore, shape: CircuitShape, s
     warn("local keys: not for the chain")
     if scalars:
         warn("the scalars are known: whoever knows them can forge proofs")
-    open_device(arguments)
+    open_devices(arguments, 1)
     from prover.circuits.synthesis import Circuit
 
     matrices = Circuit.load(shape, cache_directory("circuits")).matrices

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from prover.errors import InvalidInput
+from prover.journal.errors import ProverUnknown
 
 from .arguments import Parsers, add_database
 from .exits import Exit
@@ -14,12 +14,6 @@ from .terminal import note, warn
 
 if TYPE_CHECKING:
     from prover.journal.client import Fleet, SessionRow
-
-
-class ProverUnknown(InvalidInput):
-    """No prover of this name has ever used this database."""
-
-    code = "prover_unknown"
 
 
 def add_parser(parsers: Parsers[argparse.ArgumentParser]) -> None:

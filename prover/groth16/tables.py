@@ -16,7 +16,7 @@ import logging
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -44,6 +44,10 @@ _HEADER: Final = struct.Struct("<8sII7Q32s32s")
 _PAGE: Final = 4096
 _HASHED: Final = 1 << 24
 _DIGEST_SIZE: Final = 32
+#: files go that nobody mapped for a month; those of another layout, when theirs was made anew, after a day: another
+#: memory setting, or a key that is gone
+_KEPT_UNUSED_S: Final = 30 * 86_400.0
+_REPLACED_UNUSED_S: Final = 86_400.0
 #: between looks whether another process has made the file
 _LOOK_EVERY_S: Final = 0.5
 #: told how much of a file is made, and called while another process makes it
@@ -73,8 +77,12 @@ class TableStore:
     """The files in one folder, which is made when it is needed."""
 
     def __init__(self, folder: Path, threads: int = 1) -> None:
-        """`threads` check a file when it is mapped."""
+        """`threads` check a file when it is mapped. What makers that were killed left in the folder is removed, and
+        what nobody mapped for a month."""
         self.folder, self._threads = folder, threads
+        with contextlib.suppress(OSError):
+            _remove_interrupted(folder.glob("*/*.making"))
+            _remove_unused(folder.glob("*/*.rows"), _KEPT_UNUSED_S)
 
     def files(self, owner: str) -> list[TableFile]:
         """What there is for the key with this digest."""
@@ -104,12 +112,13 @@ class TableStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             making = path.with_suffix(".making")
             with _alone(making, told) as file:
-                _remove_interrupted(path.parent, section, making)
+                _remove_interrupted(other for other in path.parent.glob(f"{section}-*.making") if other != making)
                 made = self.find(owner, section, layout)
                 if made is None:
                     made = _written(file, _Form(layout, owner, section), data, told or (lambda _: None), threads)
                     making.rename(path)
                     sync(path.parent)
+                    _remove_unused((old for old in _tables(path.parent, section) if old != path), _REPLACED_UNUSED_S)
                 return made
         except OSError as error:
             raise TablesNotKept(f"{path}: {error.strerror or error}", field=section) from error
@@ -177,6 +186,8 @@ def _mapped(path: Path, form: _Form, threads: int) -> Kept:
             raise _Damaged("the checksum does not match")
         packed = body[_PAGE : form.rows_at]
         finite = np.unpackbits(packed, count=form.layout.size).astype(np.bool_)
+        with contextlib.suppress(OSError):  # a folder of others
+            os.utime(path)  # it is used
         return Kept(form.layout, _rows(file, form), finite)
 
 
@@ -249,13 +260,26 @@ def _alone(path: Path, told: Told | None) -> Iterator[BinaryIO]:
         time.sleep(_LOOK_EVERY_S)
 
 
-def _remove_interrupted(folder: Path, section: str, own: Path) -> None:
-    """Unlink the other files of a section that a process began and no process works on: they are of full size."""
-    for path in folder.glob(f"{section}-*.making"):
-        if path != own:
-            with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
-                if _claimed(file.fileno(), path):
-                    path.unlink()
+def _remove_interrupted(paths: Iterable[Path]) -> None:
+    """Unlink files that a process began and no process works on: they are of full size."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
+            if _claimed(file.fileno(), path):
+                path.unlink()
+
+
+def _remove_unused(paths: Iterable[Path], seconds: float) -> None:
+    """Unlink files that were not mapped for so long; who maps one now keeps what it has."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > seconds:
+                path.unlink()
+                log.info("tables removed, unused: %s", path)
+
+
+def _tables(folder: Path, section: str) -> list[Path]:
+    """The files of a section that have more than its bases."""
+    return [path for path in folder.glob(f"{section}-*.rows") if _named(path)[1] > 1]
 
 
 def _claimed(descriptor: int, path: Path) -> bool:

@@ -15,10 +15,10 @@ from psycopg import sql
 
 from prover.errors import CuzkError
 from prover.filecoin.request import ProofRequest
-from prover.states import JOB_ENDS, Entity, FleetState, Job, Lifecycle, Transition, View, from_json
+from prover.states import JOB_ENDS, Command, Entity, FleetState, Job, Lifecycle, Transition, View, from_json
 
 from .connection import connect, is_away, is_full
-from .errors import DatabaseAway, DatabaseFull, RequestConflict
+from .errors import DatabaseAway, DatabaseFull, ProverUnknown, RequestConflict
 
 LOOK_EVERY_S = 1.0  # also when nobody notifies
 _SUBMIT = """
@@ -86,7 +86,7 @@ class JobUnknown(CuzkError):
 
 
 class WaitedTooLong(CuzkError):
-    """The job did not end in the time that was given; it goes on."""
+    """The job did not end, or a prover not answer, in the time that was given; it goes on."""
 
     code = "waited_too_long"
 
@@ -131,7 +131,7 @@ class Answer:
 
     state: str
     outcome: str
-    retried_as: str | None  # the new job of a retry
+    retried_as: str | None = None  # the new job of a retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +212,28 @@ class Client:
                 raise JobUnknown(job) from error
             raise
         return Answer(state, outcome or "", retried_as)
+
+    def request_key(self, action: str, prover: str, name: str, by: str) -> str:
+        """Ask a prover for an action of a key (`states.ACTIONS`); the command's id. Raises ProverUnknown."""
+        try:
+            values = [action, f"{prover}:{name}", by]
+            return str(self._row("SELECT request_command(%s, %s, NULL, %s, '{}', 'key')", values)[0])
+        except DatabaseUnusable as error:
+            if isinstance(error.__cause__, psycopg.errors.NoDataFound):
+                raise ProverUnknown(f"no prover {prover!r} has been on this database") from error
+            raise
+
+    def answer(self, command: str, timeout: float | None = None) -> Answer:
+        """The answer to a command, waiting for it; outages are waited through. Raises WaitedTooLong."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with suppress(DatabaseAway):
+                state, outcome = self._row("SELECT state, detail ->> 'outcome' FROM command WHERE id = %s", [command])
+                if state in (Command.DONE, Command.REFUSED):
+                    return Answer(state, outcome or "")
+            if until is not None and time.monotonic() > until:
+                raise WaitedTooLong(f"the prover has not answered after {timeout:g} s; it still may")
+            self._sleep(until)
 
     def find(self, name: str) -> JobRow:
         """The newest job of a request id, or the job that has this id itself. Raises JobUnknown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prover.errors import CuzkError, RequestConflict
+from prover.errors import CuzkError, InvalidInput, RequestConflict
 
 __all__ = [
     "DatabaseAway", "DatabaseFull", "ProverNameTaken", "RecordDamaged", "RecordRefused", "RequestConflict",
@@ -58,3 +58,9 @@ class RecordDamaged(CuzkError):
     """A line of a spool cannot be read back; it is kept in SESSION.refused beside the spool."""
 
     code = "record_damaged"
+
+
+class ProverUnknown(InvalidInput):
+    """No prover of this name has ever used this database."""
+
+    code = "prover_unknown"

@@ -56,6 +56,7 @@ ACTIONS: Mapping[Target, tuple[Action, ...]] = {
 }  # fmt: skip
 WORKER_ACTIONS = ACTIONS[Target.WORKER]
 JOB_ACTIONS = ACTIONS[Target.JOB]
+KEY_ACTIONS = ACTIONS[Target.KEY]
 #: action of a worker -> the wish that it asks for; a restart asks for none
 WISHES: Mapping[str, Admin] = {
     Action.PAUSE: Admin.PAUSED,

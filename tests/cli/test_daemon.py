@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +112,24 @@ def test_a_request_becomes_a_proof(
         (1, "idle", []),
     ]
     assert found["local_keys"] is True
+    its_key_is_managed(run, found)
+
+
+def its_key_is_managed(run: Callable[..., subprocess.CompletedProcess[str]], found: dict[str, Any]) -> None:
+    """Pinned, refused, unpinned, evicted and loaded again, by commands; seen in the status."""
+    (key,) = (key for key in found["allocations"]["srs"] if key["name"] == "window-post 2KiB")
+    assert key["bytes"] > 0 and (key["ref_count"], key["pinned"], key["evictable"]) == (0, False, False)
+    for action, code, said in (
+        ("pin", 0, "pinned: it stays"),
+        ("evict", 1, "refused: window-post 2KiB: it is pinned [key_in_use]"),
+        ("unpin", 0, "unpinned"),
+        ("evict", 0, "evicted: "),
+        ("evict", 0, "was not loaded"),
+        ("preload", 0, "window-post 2KiB: loaded in "),
+        ("preload", 0, "was loaded already"),
+    ):
+        answer = run("keys", action, "wpost-2k", "--timeout", 60)
+        assert answer.returncode == code and said in answer.stderr, (action, answer.stderr)
+    unknown = run("keys", "pin", "wpost-2k", "--prover", "nobody")
+    assert "[prover_unknown]" in unknown.stderr and unknown.returncode != 0
+    assert "[circuit_unknown]" in run("keys", "pin", "wpost-3k").stderr

@@ -16,7 +16,7 @@ def test_devices_are_bounded_as_the_configuration_says(count: int, monkeypatch: 
     monkeypatch.setattr(jaxconf, "configure", lambda *_: jaxconf.devices("cpu"))
     monkeypatch.setenv("CUZK_MEMORY__DEVICE_CHUNK", "64MiB")
     monkeypatch.setenv("CUZK_MEMORY__DEVICE_MEMORY", "1MiB")
-    place = open_devices(Namespace(platform="cpu", devices=count))
+    place = open_devices(Namespace(platform="cpu", devices=count)).handle
     try:
         limit = chunks.limit_of(place)
         assert limit and limit.nbytes == 1 << 26

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -311,3 +312,36 @@ def test_a_section_of_bits_gets_no_tables() -> None:
     chosen = choose(sections, 1 << 30)
     assert not chosen["l"].fixed and chosen["h"].fixed
     assert choose({"l": Section(G1, 0, 0)}, 1 << 30)["l"].rows == 1
+
+
+def test_what_nobody_works_on_or_uses_is_removed_when_the_store_is_opened(tmp_path: Path) -> None:
+    owner = tmp_path / "owner"
+    owner.mkdir()
+    stale, busy, old, used = (owner / name for name in ("h-1-1.making", "l-1-1.making", "h-1-1.rows", "l-1-1.rows"))
+    for path in (stale, busy, old, used):
+        path.touch()
+    month = time.time() - 31 * 86_400
+    os.utime(old, (month, month))
+    with busy.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        TableStore(tmp_path)
+        assert sorted(owner.iterdir()) == sorted([busy, used])
+    TableStore(tmp_path / "not there")
+
+
+def test_tables_of_another_layout_go_when_they_are_replaced_and_unused_for_a_day(tmp_path: Path) -> None:
+    store, data = TableStore(tmp_path), points(5)
+    plain, first, second = (layout(5, tables=tables) for tables in (1, 2, 4))
+    for one in (plain, first):
+        store.make("owner", "h", one, data)
+    paths = {one: store._path("owner", "h", one) for one in (plain, first, second)}
+    store.make("owner", "h", second, data)
+    assert all(path.exists() for path in paths.values()), "another prover may use them"
+    paths[second].unlink()
+    for one in (plain, first):
+        os.utime(paths[one], (0, time.time() - 2 * 86_400))
+    store.make("owner", "h", second, data)
+    assert [paths[one].exists() for one in (plain, first, second)] == [True, False, True]
+    os.utime(paths[second], (0, 0))
+    store.find("owner", "h", second)
+    assert time.time() - paths[second].stat().st_mtime < 60, "to map it is to use it"

@@ -11,14 +11,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from cuzk_web.accounts.roles import OPERATOR
-from cuzk_web.fleet.models import Anomaly, Attempt, Command, Device, Job, Session, Worker
+from cuzk_web.fleet.models import Anomaly, Attempt, Command, Device, Holding, Job, Session, Worker
 
 from .conftest import PASSWORD, Login
 from .facts import START, attempt, done_job, job, session, worker
 
 pytestmark = [pytest.mark.postgres, pytest.mark.usefixtures("people")]
 
-MODELS = [Session, Device, Worker, Job, Attempt, Anomaly, Command]
+MODELS = [Session, Device, Worker, Holding, Job, Attempt, Anomaly, Command]
 
 
 def url(model: type, page: str, *args: object) -> str:
@@ -34,7 +34,44 @@ def some_rows() -> dict[type, object]:
     asked = Command.objects.create(
         action="pause", target=by.id, prover="alpha", requested_by_name="<s>olga", requested_at=START, state_at=START
     )
-    return {Session: of, Device: by.device, Worker: by, Job: one, Attempt: made, Anomaly: odd, Command: asked}
+    key = holding(of)
+    return {
+        Holding: key,
+        Session: of,
+        Device: by.device,
+        Worker: by,
+        Job: one,
+        Attempt: made,
+        Anomaly: odd,
+        Command: asked,
+    }
+
+
+def holding(of: Session, name: str = "key:v28-window@0") -> Holding:
+    detail = {"name": "<i>window-post 2KiB", "bytes": 7 << 20}
+    return Holding.objects.create(id=f"alpha:{name}", session=of, state="ready", state_at=START, detail=detail)
+
+
+def test_keys_are_asked_for_by_who_may_and_of_provers_that_can_answer(login: Login) -> None:
+    of = session()
+    keys = [holding(of), holding(of, "program:v28-window@0")]
+    values = {"action": "evict", "_selected_action": [key.pk for key in keys]}
+    page = login("olga").get(url(Holding, "changelist")).content.decode()
+    assert all(f'<option value="{action}">' in page for action in ("preload", "evict", "pin", "unpin"))
+    login("olga").post(url(Holding, "changelist"), values)
+    (asked,) = Command.objects.all()
+    assert (asked.target_kind, asked.action, asked.target, asked.prover) == (
+        "key",
+        "evict",
+        "alpha:v28-window",
+        "alpha",
+    )
+    assert LogEntry.objects.get().change_message == "asked to evict"
+    Session.objects.filter(pk=of.pk).update(state="lost")
+    answer = login("olga").post(url(Holding, "changelist"), values, follow=True).content.decode()
+    assert "its prover is not online" in answer and "it is no key" in answer and Command.objects.count() == 1
+    assert login("vera").post(url(Holding, "changelist"), values).status_code in (302, 403)
+    assert Command.objects.count() == 1
 
 
 @pytest.mark.parametrize(("name", "status"), [("", 302), ("sam", 403), ("vera", 302), ("olga", 200), ("ada", 200)])
