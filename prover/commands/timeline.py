@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from prover.journal.errors import ProverUnknown
+
 from .arguments import Parsers, add_database
 from .exits import Exit
-from .status import ProverUnknown
 
 if TYPE_CHECKING:
     from prover.journal.client import Client, Scope
