@@ -60,6 +60,14 @@ def test_the_error_is_shown_with_its_code(login: Login) -> None:
     assert "&lt;b&gt;vanilla_proofs[0]&lt;/b&gt;: no" in text
 
 
+def test_what_waits_for_memory_says_for_how_much_and_behind_whom(login: Login) -> None:
+    said = "memory budget short by 2.1 GiB; behind job 7"
+    waits = job(state="running", detail={"waits": said})
+    assert said in login("vera").get(f"/jobs/{waits.pk}/").content.decode()
+    for other in (job(state="running", detail={"waits": None}), job(detail={"waits": said}, ended_at=START)):
+        assert "Waits for memory" not in login("vera").get(f"/jobs/{other.pk}/").content.decode()
+
+
 def test_partitions_are_named_by_their_index_on_the_chain(login: Login) -> None:
     one = job(partitions=2, partition_index=7)
     attempt(one, worker(session()), SPLIT, 1)
