@@ -106,7 +106,7 @@ def test_the_command_line_submits_over_it(database: Database, link: Link, monkey
     """The statement's time, of the database's own clock, runs while it works, not while the request travels."""
     request = parse_json(SAMPLES["deadline"].read())
     link.rate = len(request.canonical) / 2.0
-    monkeypatch.setattr(cli, "OPTIONS", cli.OPTIONS.replace("statement_timeout=10s", "statement_timeout=1s"))
+    monkeypatch.setitem(cli.PARAMETERS, "options", cli.OPTIONS.replace("statement_timeout=10s", "statement_timeout=1s"))
     client = Client(through(link, database))
     try:
         started = time.monotonic()
@@ -121,7 +121,7 @@ def test_the_command_line_submits_over_it(database: Database, link: Link, monkey
 def impatient_prover(link: Link, database: Database, monkeypatch: pytest.MonkeyPatch) -> psycopg.Connection:
     """Its end of a link that brings 6 MB a second."""
     link.rate, link.back = math.inf, 6e6
-    monkeypatch.setattr(cli, "OPTIONS", cli.OPTIONS.replace("statement_timeout=10s", "statement_timeout=1s"))
+    monkeypatch.setitem(cli.PARAMETERS, "options", cli.OPTIONS.replace("statement_timeout=10s", "statement_timeout=1s"))
     return cli.connect(through(link, database, DAEMON), "test")
 
 
