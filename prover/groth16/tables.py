@@ -28,7 +28,6 @@ from prover.algebra import points
 from prover.algebra.bases import Kept, Layout, Points, pieces
 from prover.algebra.fields import FP, Bools
 from prover.algebra.kernels import in_threads
-from prover.algebra.limbs import Bytes
 from prover.algebra.points import Rows
 from prover.errors import CuzkError
 from prover.folders import sync
@@ -180,20 +179,14 @@ def _mapped(path: Path, form: _Form, threads: int) -> Kept:
             raise _Damaged(f"{size} bytes, not {form.file_size}")
         if file.read(_PAGE) != form.header:
             raise _Damaged("of another format, key or layout")
-        body = _whole(file, form)
+        packed = np.frombuffer(file.read(form.rows_at - _PAGE), np.uint8)
         file.seek(form.body_size)
-        if file.read() != b"".join(_digests(body, threads)):
+        if file.read() != b"".join(_digests(file, form, threads)):
             raise _Damaged("the checksum does not match")
-        packed = body[_PAGE : form.rows_at]
         finite = np.unpackbits(packed, count=form.layout.size).astype(np.bool_)
         with contextlib.suppress(OSError):  # a folder of others
             os.utime(path)  # it is used
         return Kept(form.layout, _rows(file, form), finite)
-
-
-def _whole(file: BinaryIO, form: _Form) -> Bytes:
-    mapped = np.memmap(file, np.uint8, "r", shape=(form.body_size,))
-    return mapped.view(np.ndarray)
 
 
 def _rows(file: BinaryIO, form: _Form) -> Rows:
@@ -201,9 +194,13 @@ def _rows(file: BinaryIO, form: _Form) -> Rows:
     return np.memmap(file, np.float32, "r", form.rows_at, shape).view(np.ndarray)
 
 
-def _digests(body: Bytes, threads: int) -> list[bytes]:
-    starts = range(0, len(body), _HASHED)
-    return in_threads(lambda start: sha256(body[start : start + _HASHED].data).digest(), starts, threads)
+def _digests(file: BinaryIO, form: _Form, threads: int) -> list[bytes]:
+    """Of all but the checksums. Read, not mapped: what is mapped twice counts twice in the process's memory."""
+
+    def digest(start: int) -> bytes:
+        return sha256(os.pread(file.fileno(), min(_HASHED, form.body_size - start), start)).digest()
+
+    return in_threads(digest, range(0, form.body_size, _HASHED), threads)
 
 
 def _written(file: BinaryIO, form: _Form, data: Points, told: Told, threads: int) -> Kept:
@@ -211,7 +208,7 @@ def _written(file: BinaryIO, form: _Form, data: Points, told: Told, threads: int
     began = time.monotonic()
     os.posix_fallocate(file.fileno(), 0, form.file_size)  # a full disk is met now, not after the work
     finite = _write_rows(file, form, data, told, threads)
-    digests = _digests(_whole(file, form), threads)
+    digests = _digests(file, form, threads)
     file.seek(form.body_size)
     file.write(b"".join(digests))
     file.flush()
