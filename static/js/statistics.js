@@ -46,7 +46,8 @@ class Chart {
   }
 
   #x(at) {
-    const { from, to } = this.data;
+    const { from, bars, length_ms } = this.data;
+    const to = Math.max(this.data.to, ...bars.map((bar) => bar.at + length_ms)); // a bar is whole when its hour is not over
     return EDGE.left + ((at - from) / (to - from)) * (this.width - EDGE.left - EDGE.right);
   }
 
